@@ -20,13 +20,14 @@ use crate::conformance::engine_as_runtime;
 use crate::enclosure::Enclosure;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
-use engine::Engine;
 use options::Options;
-use place::Place;
 use session::Session;
 use std::path::Path;
 use std::process::ExitCode;
 use table::Table;
+
+pub(crate) use engine::{Engine, Networks, PATH, containerd, dockerd, find};
+pub(crate) use place::Place;
 
 const ENCLOSURE: Enclosure = Enclosure {
     command: "dropin",
@@ -46,7 +47,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
         options.runtime = Some(engine_as_runtime(workspace)?);
     }
     if options.reference.is_none() {
-        options.reference = engine::find("runc");
+        options.reference = find("runc");
     }
     let logs = workspace.target.join("dropin");
     std::fs::create_dir_all(&logs).with_context(|| format!("create {}", logs.display()))?;

@@ -21,6 +21,7 @@ mod finding;
 mod guest;
 mod hot;
 mod man;
+mod parity;
 mod posix;
 mod program;
 mod test;
@@ -54,6 +55,8 @@ usage: cargo xtask COMMAND
   dropin [--runtime PATH] [--engine podman|podman-user|docker|containerd] [--against PATH]
          [--no-unified|--only-unified] [FILTER]
                                   does a runtime serve installed engines as runc does
+  parity [--tote PATH] [--docker PATH] [--no-unified|--only-unified] [FILTER]
+                                  do lines of docker's reference end with tote as with docker
 ";
 
 fn main() -> ExitCode {
@@ -75,6 +78,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
     let stage = match command {
         "conformance" => conformance::stage(rest),
         "dropin" => dropin::stage(rest),
+        "parity" => parity::stage(rest),
         _ => None,
     };
     if let Some(result) = stage {
@@ -94,6 +98,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
         ("conformance", _) => return conformance::run(&workspace, rest),
         ("posix", _) => return posix::run(&workspace, rest),
         ("dropin", _) => return dropin::run(&workspace, rest),
+        ("parity", _) => return parity::run(&workspace, rest),
         ("bench", _) => bench::run(&workspace, rest)?,
         ("faults", _) => faults::run(&workspace, rest)?,
         _ => return Ok(usage()),

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// PATH of engines: Debian's directories only, without those for local programs.
-pub(super) const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Engine {
+pub(crate) enum Engine {
     Podman,
     /// podman, run by an ordinary user.
     Rootless,
@@ -48,7 +48,7 @@ impl Engine {
     }
 
     /// Returns a needed program that is not installed.
-    pub(super) fn missing(self) -> Option<&'static str> {
+    pub(crate) fn missing(self) -> Option<&'static str> {
         let programs: &[_] = match self {
             Engine::Podman => &["podman", "conmon"],
             Engine::Rootless => &["podman", "conmon", "newuidmap"],
@@ -58,7 +58,7 @@ impl Engine {
         programs.iter().copied().find(|name| find(name).is_none())
     }
 
-    pub(super) fn version(self) -> Result<String> {
+    pub(crate) fn version(self) -> Result<String> {
         let name = match self {
             Engine::Docker => "dockerd",
             Engine::Rootless => "podman",
@@ -102,7 +102,7 @@ impl Engine {
             }
             Engine::Docker => Ok(vec![
                 (containerd(place, directory)?, "ctr version"),
-                (dockerd(place, directory, runtime)?, "E version"),
+                (dockerd(place, directory, runtime, Networks::None)?, "E version"),
             ]),
             Engine::Containerd => Ok(vec![(containerd(place, directory)?, "ctr version")]),
         }
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     /// Returns the environment of the engine's programs.
-    pub(super) fn environment(self, directory: &Path) -> Vec<(&'static str, String)> {
+    pub(crate) fn environment(self, directory: &Path) -> Vec<(&'static str, String)> {
         match self {
             Engine::Podman => vec![containers_conf(directory)],
             Engine::Rootless => {
@@ -206,7 +206,7 @@ fn containers_conf(directory: &Path) -> (&'static str, String) {
 
 const CONTAINERD: &str = "/run/containerd/containerd.sock";
 
-fn containerd(place: &Place, directory: &Path) -> Result<Command> {
+pub(crate) fn containerd(place: &Place, directory: &Path) -> Result<Command> {
     let root = path(directory)?;
     let configuration = format!(
         "version = 2\nroot = \"{root}/containerd\"\nstate = \"/run/containerd\"\n\
@@ -221,18 +221,33 @@ fn containerd(place: &Place, directory: &Path) -> Result<Command> {
     Ok(command)
 }
 
-fn dockerd(place: &Place, directory: &Path, runtime: &Path) -> Result<Command> {
-    let configuration = json!({
+/// Networks that docker may make in the present network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Networks {
+    /// None, and no rule of a firewall.
+    None,
+    All,
+}
+
+pub(crate) fn dockerd(
+    place: &Place,
+    directory: &Path,
+    runtime: &Path,
+    networks: Networks,
+) -> Result<Command> {
+    let mut configuration = json!({
         "data-root": directory.join("docker"),
         "hosts": ["unix:///run/docker.sock"],
         "containerd": CONTAINERD,
         "runtimes": {"tested": {"path": runtime}},
         "default-runtime": "tested",
-        "bridge": "none",
-        "iptables": false,
-        "ip6tables": false,
-        "ip-forward": false,
     });
+    if networks == Networks::None {
+        configuration["bridge"] = json!("none");
+        for option in ["iptables", "ip6tables", "ip-forward"] {
+            configuration[option] = json!(false);
+        }
+    }
     let file = directory.join("daemon.json");
     write(&file, &configuration.to_string())?;
     let mut command = daemon(place, "dockerd");
@@ -251,7 +266,7 @@ fn daemon(place: &Place, name: &str) -> Command {
 }
 
 /// Finds a program in [`PATH`].
-pub(super) fn find(name: &str) -> Option<PathBuf> {
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
     PATH.split(':')
         .map(|directory| Path::new(directory).join(name))
         .find(|path| path.metadata().is_ok_and(|found| found.is_file()))

@@ -21,13 +21,13 @@ const NO_MKDIR: &str = r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
     {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 28}]}"#;
 
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) work: PathBuf,
+pub(crate) struct Place {
+    pub(crate) work: PathBuf,
 }
 
 impl Place {
     /// Prepares the files; may only be called in an enclosure.
-    pub(super) fn furnish(scratch: &Path, logs: &Path) -> Result<Self> {
+    pub(crate) fn furnish(scratch: &Path, logs: &Path) -> Result<Self> {
         let work = scratch.join("work");
         make(&work)?;
         mount(&["-t", "tmpfs", "-o", "mode=755"], "tmpfs", path(&work)?)?;
