@@ -51,11 +51,14 @@ const RTPROT_STATIC: u8 = 4;
 const RT_SCOPE_HOST: u8 = 254;
 const RTN_LOCAL: u8 = 2;
 const FR_ACT_TO_TBL: u8 = 1;
-/// The table of routes for them: a number that nobody else has chosen.
-const ROUTES: u32 = CLIENT_MARK;
+/// Places of the rules among all rules: of a network namespace for a user's networks, which go with that, and of the host's, which are
+/// removed with the last network. The second rule follows the first one, and its table has the mark's number and the place, which no
+/// other program has chosen.
+const INSIDE: u32 = 100;
+const HERE: u32 = 102;
 /// The table of the usual routes.
 const MAIN: u32 = 254;
-/// What a header says of a table whose number does not fit into it.
+/// Stands in a header for a table whose number does not fit into it.
 const RT_TABLE_COMPAT: u8 = 252;
 /// The chains, in whatever table they are.
 pub(crate) const CHAINS: [&str; 2] = ["clients-there", "clients-back"];
@@ -72,7 +75,7 @@ pub fn keep_clients(network: BorrowedFd<'_>) -> Result<(), LinkError> {
         source,
     };
     let routes = Socket::inside(network).map_err(failed)?;
-    let refused = routes.batch(requests(true)).map_err(failed)?;
+    let refused = routes.batch(requests(true, INSIDE)).map_err(failed)?;
     // A kernel may be without IPv6.
     if let Some((_, errno)) = refused.into_iter().find(|(place, _)| *place < OF_IPV4) {
         return Err(failed(errno));
@@ -86,7 +89,7 @@ pub fn keep_clients(network: BorrowedFd<'_>) -> Result<(), LinkError> {
 
 /// Makes the rules and routes of this network namespace, which may be there. [`chains`] go with the table that they are in.
 pub(crate) fn keep_here() -> Result<(), Errno> {
-    let refused = Socket::new()?.batch(requests(true))?;
+    let refused = Socket::new()?.batch(requests(true, HERE))?;
     let mut others = refused
         .into_iter()
         .filter(|(place, errno)| *place < OF_IPV4 && *errno != Errno::EXIST);
@@ -96,7 +99,7 @@ pub(crate) fn keep_here() -> Result<(), Errno> {
 /// Removes the rules and routes of this network namespace, which may be gone.
 pub(crate) fn forget_here() {
     if let Ok(socket) = Socket::new() {
-        best_effort(socket.batch(requests(false)));
+        best_effort(socket.batch(requests(false, HERE)));
     }
 }
 
@@ -104,7 +107,7 @@ pub(crate) fn forget_here() {
 const OF_IPV4: usize = 3;
 
 /// Requests that make the rules and routes, those of IPv4 first, or remove them.
-fn requests(new: bool) -> Vec<Request> {
+fn requests(new: bool, place: u32) -> Vec<Request> {
     let (kind_of_rule, kind_of_route) = if new {
         (RTM_NEWRULE, RTM_NEWROUTE)
     } else {
@@ -115,9 +118,9 @@ fn requests(new: bool) -> Vec<Request> {
     let all = families.into_iter().flat_map(|family| {
         let family = u8::try_from(family.as_raw()).unwrap_or_default();
         [
-            look_back(kind_of_rule, family),
-            rule(kind_of_rule, family, (101, ROUTES)),
-            route(kind_of_route, family),
+            look_back(kind_of_rule, family, place),
+            rule(kind_of_rule, family, (place + 1, CLIENT_MARK + place)),
+            route(kind_of_route, family, CLIENT_MARK + place),
         ]
     });
     all.map(|request| request.flags(flags)).collect()
@@ -135,14 +138,14 @@ fn rule(kind: u16, family: u8, (place, table): (u32, u32)) -> Request {
 
 /// The rule by which the usual routes say where a marked packet may come from: with `src_valid_mark`, which WireGuard sets, the
 /// kernel asks that with the packet's mark, as if the loopback device had it.
-fn look_back(kind: u16, family: u8) -> Request {
-    let mut request = rule(kind, family, (100, MAIN));
+fn look_back(kind: u16, family: u8, place: u32) -> Request {
+    let mut request = rule(kind, family, (place, MAIN));
     request.name(FRA_IIFNAME, "lo");
     request
 }
 
 /// The route by which every address belongs to the namespace itself.
-fn route(kind: u16, family: u8) -> Request {
+fn route(kind: u16, family: u8, table: u32) -> Request {
     let header = [
         family,
         0,
@@ -159,7 +162,7 @@ fn route(kind: u16, family: u8) -> Request {
     ];
     let mut request = Request::new(kind, &header);
     request.attribute(RTA_OIF, &LOOPBACK_LINK.to_ne_bytes());
-    request.attribute(RTA_TABLE, &ROUTES.to_ne_bytes());
+    request.attribute(RTA_TABLE, &table.to_ne_bytes());
     request
 }
 

@@ -139,10 +139,10 @@ struct NetworkConfig {
 /// The rules of the machine that clients of published ports have to pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostRules {
-    /// Those for packets that the machine forwards, as with docker.
+    /// The rules for packets that the machine forwards, as with docker.
     #[default]
     Forward,
-    /// Those for packets to the machine's own programs.
+    /// The rules for packets to the machine's own programs.
     Input,
 }
 

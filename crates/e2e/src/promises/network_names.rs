@@ -375,7 +375,7 @@ db 192.168.78.11
 mysql elsewhere
 tote: cannot link to containers in network bridge, which has no names: give --link to run, or connect the container with a network that you have made
 1
-tote: bad format for links: \"a/b\": give CONTAINER or CONTAINER:ALIAS, such as web:www
+tote: invalid argument \"a/b\" for \"--link\" flag: bad format for links: \"a/b\": give CONTAINER or CONTAINER:ALIAS, such as web:www
 125
 ";
     prints(cx, script, lines)

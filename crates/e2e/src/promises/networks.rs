@@ -278,7 +278,7 @@ tote run --rm --network bridge "$IMAGE" true
     cx.nothing_left()
 }
 
-/// What the warning says is done: rules before docker's own, in the chain that docker leaves alone.
+/// The rules of the warning come before docker's own, in the chain that docker leaves alone, and help.
 fn beside_docker(cx: &Context) -> Result<()> {
     let script = r#"
 nft add table ip filter

@@ -44,6 +44,11 @@ pub(super) const TESTS: &[Test] = &[
         connected,
     ),
     test(
+        "networks_ipv6::ports_with_a_listener_see_the_client",
+        NEEDS,
+        listened,
+    ),
+    test(
         "networks_ipv6::ports_are_published_for_both_protocols",
         FORWARDING,
         published,
@@ -223,6 +228,31 @@ serve() {
 }
 ask() { busybox nc -w 3 "$@" </dev/null 2>/dev/null || echo refused; }
 "#;
+
+/// With a listener, `::1` leads to the container as well.
+fn listened(cx: &Context) -> Result<()> {
+    let script = r#"
+ip -6 rule > "$FILE.before"
+export TOTE_PUBLISH=input
+serve web -p 8080:80
+in_server busybox nc -w 3 2001:db8::2 8080 </dev/null
+in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
+ask ::1 8080
+tote port web
+tote rm -f -t 0 web >/dev/null
+down
+ip -6 rule > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+"#;
+    let lines = "\
+B80D0120000000000000000009000000
+0000000000000000FFFF0000096433C6
+770000FD000000000000000001000000
+80/tcp -> 0.0.0.0:8080
+80/tcp -> [::]:8080
+";
+    prints(cx, &format!("{SERVE}{script}"), lines)
+}
 
 fn published(cx: &Context) -> Result<()> {
     let script = r#"

@@ -14,6 +14,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("ports::ports_with_a_listener_are_like_others", NEEDS, alike),
     test("ports::ports_with_a_listener_move_and_come_back", NEEDS, moved),
+    test("ports::datagrams_pass_a_listener_as_well", NEEDS, datagrams),
     test("ports::a_connection_ends_with_its_container", NEEDS, ended),
     test("ports::a_killed_listener_is_replaced", NEEDS, killed),
 ];
@@ -176,6 +177,25 @@ refused
 1
 ";
     shows_input(cx, script, lines)
+}
+
+fn datagrams(cx: &Context) -> Result<()> {
+    let script = r#"
+tote run -d --name echo -p 5353:53/udp "$IMAGE" sleep 300 >/dev/null
+inside=$(tote inspect -f '{{.State.Pid}}' echo)
+nsenter -t $inside -n perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Proto => "udp", LocalPort => 53) or die;
+while ($s->recv($got, 99)) { chomp $got; $s->send("$got " . $s->peerhost . "\n") }' >/dev/null 2>&1 & teller="$teller $!"
+while ! grep -q ':0035 00000000:0000 07' /proc/$inside/net/udp; do sleep 0.02; done
+SEND='$s = IO::Socket::INET->new(Proto => "udp", PeerAddr => $ARGV[0]) or die;
+$s->send("hello\n"); $SIG{ALRM} = sub { print "nothing\n"; exit }; alarm 3; $s->recv($got, 99); print $got'
+in_server perl -MIO::Socket::INET -e "$SEND" 198.51.100.2:5353
+perl -MIO::Socket::INET -e "$SEND" 127.0.0.1:5353 | cut -d " " -f 1
+nft add table inet wall
+nft add chain inet wall in '{ type filter hook input priority 0; policy accept; }'
+nft add rule inet wall in udp dport 5353 drop
+in_server perl -MIO::Socket::INET -e "$SEND" 198.51.100.2:5353
+"#;
+    shows_input(cx, script, "hello 198.51.100.9\nhello\nnothing\n")
 }
 
 /// A client that goes on listening keeps neither the process nor what the container said last.

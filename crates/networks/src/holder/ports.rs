@@ -74,7 +74,7 @@ pub(crate) fn lead<'a>(
     }
     let answer = match socket::ask(home, LEAD) {
         Err(_) if !is_inside(home) => {
-            // There is none yet, or it was about to end.
+            // The first port needs a holder, or the former one was about to end.
             drop(super::start(home)?);
             socket::ask(home, LEAD)
         }
