@@ -25,6 +25,15 @@ pub enum IdMapError {
 }
 
 impl IdMapOptions {
+    /// Maps so many users and groups to themselves.
+    #[must_use]
+    pub fn of_all(users: u32, groups: u32) -> Self {
+        Self {
+            uid: vec![IdMapping::new(0, 0, users)],
+            gid: vec![IdMapping::new(0, 0, groups)],
+        }
+    }
+
     /// True if no map is given.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

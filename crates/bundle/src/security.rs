@@ -13,6 +13,8 @@ pub enum SeccompChoice {
     Unconfined,
     /// The profile in the file at this path, as written.
     File(String),
+    /// This profile, which is the engine's own.
+    Given(Box<tote_spec::Seccomp>),
 }
 
 /// Settings of all `--security-opt` together.

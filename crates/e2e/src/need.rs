@@ -59,6 +59,8 @@ pub(crate) enum Need {
     FaultPoints,
     /// Unpacked package of a kernel for virtual machines beside this program; `cargo xtask test` puts one there.
     GuestKernel,
+    /// Server of directories for virtual machines.
+    Virtiofsd,
 }
 
 /// Returns the path of a tote that tests can kill at fault points.
@@ -99,6 +101,9 @@ impl Need {
                 .metadata()
                 .is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.mode() & 0o5 == 0o5),
             Self::FaultPoints => mortal().is_some_and(|path| path.is_file()),
+            Self::Virtiofsd => ["/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd"]
+                .iter()
+                .any(|path| Path::new(path).exists()),
             Self::GuestKernel => guest_kernel().is_some_and(|path| path.join("boot").is_dir()),
         }
     }
@@ -147,6 +152,7 @@ impl fmt::Display for Need {
             Self::Userns => write!(f, "userns"),
             Self::LocalOfRoot => write!(f, "local-of-root: a /usr/local/etc of root's"),
             Self::FaultPoints => write!(f, "fault points: tote-mortal beside tote-e2e"),
+            Self::Virtiofsd => write!(f, "virtiofsd: the server of directories for virtual machines"),
             Self::GuestKernel => write!(f, "guest-kernel: a kernel's package, unpacked beside tote-e2e"),
         }
     }

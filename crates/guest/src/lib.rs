@@ -28,7 +28,7 @@ mod session;
 mod terminal;
 mod worker;
 
-pub use machine::{CONTAINERS, DISKS, IMAGE, IMAGE_DISK, PORT};
+pub use machine::{CONTAINERS, DISKS, IMAGE, IMAGE_DISK, PORT, SHARES, SHARES_TAG, VIRTIOFS};
 pub use processes::{PROCESSES, parse_listing};
 pub use worker::{COPY, CopyFn};
 

@@ -19,11 +19,20 @@ pub const CONTAINERS: &str = "/container";
 /// Directory of links to the machine's disks, by their serial numbers.
 pub const DISKS: &str = "/dev/disk";
 
+/// Directory of the directories and files that the guest shares with the host, by number.
+pub const SHARES: &str = "/shares";
+
+/// Name by which virtiofs finds them.
+pub const SHARES_TAG: &str = "tote";
+
+/// Number of virtiofs among virtio's kinds of devices.
+pub const VIRTIOFS: u32 = 26;
+
 /// Serial number of the disk with the image.
 pub const IMAGE_DISK: &str = "image";
 
 /// Directories of the root that takes the place of the initramfs.
-const DIRECTORIES: [&str; 6] = ["dev", "proc", "sys", "image", "container", "tmp"];
+const DIRECTORIES: [&str; 7] = ["dev", "proc", "sys", "image", "container", "tmp", "shares"];
 
 /// File systems that are there before the root changes, with their types.
 const SYSTEMS: [(&str, &str); 3] = [("/dev", "devtmpfs"), ("/proc", "proc"), ("/sys", "sysfs")];
@@ -40,6 +49,7 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
         system(kind, place, kind)?;
     }
     load_modules()?;
+    let has_shares = has_device(VIRTIOFS);
     leave_initramfs()?;
     make_directory("/dev/pts")?;
     system("devpts", "/dev/pts", "devpts")?;
@@ -52,9 +62,24 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
     })?;
     let flags = MountFlags::RDONLY | MountFlags::NODEV;
     mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))?;
+    if has_shares {
+        mount_shares()?;
+    }
     let port = appear(PORT, port)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(&port, flags, Mode::empty()).map_err(GuestError::kernel("open", &port))
+}
+
+/// Mounts what the host shares. Each of its file systems is one of its own here, which opening its directory mounts.
+fn mount_shares() -> Result<(), GuestError> {
+    let flags = MountFlags::NODEV;
+    mount(SHARES_TAG, SHARES, "virtiofs", flags, c"").map_err(GuestError::kernel("mount", SHARES))?;
+    for entry in std::fs::read_dir(SHARES).into_iter().flatten().flatten() {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // A file is bound as it is.
+        tote_sys::best_effort(rustix::fs::open(entry.path(), flags, Mode::empty()));
+    }
+    Ok(())
 }
 
 fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestError> {
@@ -84,14 +109,13 @@ fn link_disks() -> Result<(), GuestError> {
 }
 
 /// True if the machine has a virtio device of this kind.
-fn has_device(kind: &str) -> bool {
-    let wanted = kind.parse::<u32>().ok();
+fn has_device(kind: u32) -> bool {
     let devices = std::fs::read_dir("/sys/bus/virtio/devices");
     let mut devices = devices.into_iter().flatten().flatten();
     devices.any(|device| {
         let number = std::fs::read_to_string(device.path().join("device")).unwrap_or_default();
         let number = number.trim().trim_start_matches("0x");
-        wanted.is_some() && u32::from_str_radix(number, 16).ok() == wanted
+        u32::from_str_radix(number, 16) == Ok(kind)
     })
 }
 
@@ -101,7 +125,8 @@ fn load_modules() -> Result<(), GuestError> {
     let list = std::fs::read_to_string(LIST).map_err(|source| GuestError::Read { path: LIST, source })?;
     for line in list.lines() {
         let (name, device) = line.split_once(' ').unwrap_or((line, ""));
-        if !device.is_empty() && !has_device(device) {
+        let device = device.parse::<u32>().ok();
+        if device.is_some_and(|device| !has_device(device)) {
             continue;
         }
         let path = format!("/modules/{name}.ko");

@@ -84,6 +84,7 @@ pub fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, En
         SeccompChoice::Default => return Ok(!options.privileged),
         SeccompChoice::Unconfined => {}
         SeccompChoice::File(path) => linux.seccomp = Some(given::read_profile(PathBuf::from(path))?),
+        SeccompChoice::Given(profile) => linux.seccomp = Some(*profile),
     }
     Ok(false)
 }

@@ -88,6 +88,8 @@ pub struct Made {
     without_network: Option<String>,
     /// Release of the kernel of a virtual machine.
     pub kernel: Option<String>,
+    /// Way in which a virtual machine has directories of this one.
+    pub shares: Option<&'static str>,
     /// Root of a virtual machine's sandbox, whose lock is held until it is mounted.
     pub beneath: Option<Source>,
 }
@@ -110,6 +112,7 @@ impl Made {
             networks: self.endpoints,
             cgroup: record,
             kernel: self.kernel,
+            shares: self.shares.map(str::to_owned),
             ..State::default()
         };
         Prepared {
@@ -291,6 +294,7 @@ impl Making<'_> {
             volumes: volumes.hold,
             without_network: None,
             kernel: None,
+            shares: None,
             beneath: None,
         })
     }

@@ -17,7 +17,7 @@ mod transfer;
 mod treatment;
 
 pub use create::create;
-pub use disk::{VolumeDisk, disks, writes};
+pub use disk::{Brought, Share, VolumeDisk, brought, writes};
 pub use error::{TreatmentFault, VolumeFault};
 pub use hold::VolumeHold;
 pub use image::settle_images;

@@ -183,6 +183,15 @@ pub(crate) fn limit_bounding(keep: u64) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Gives up all capabilities, for good. Ids stay: a change of these would take back what [`crate::die_with_parent`] asked for.
+///
+/// # Errors
+/// Those of prctl(2) and capset(2).
+pub fn renounce() -> Result<(), Errno> {
+    limit_bounding(0)?;
+    set_capabilities(&Capabilities::default())
+}
+
 fn change_ids(credentials: &Credentials) -> Result<(), Errno> {
     if let Some(groups) = &credentials.groups {
         // SAFETY: the kernel reads `groups.len()` 32-bit ids from the slice.

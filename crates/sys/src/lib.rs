@@ -112,6 +112,7 @@ pub use fork::{Work, fork_apart, fork_orphan, fork_parent, fork_worker};
 pub use gate::Parcel;
 pub use guardian::{ExitStatus, Guardian};
 pub use hook::Hook;
+pub use identity::renounce;
 pub use idle::Footprint;
 pub use inherited::close_inherited;
 pub use join::{JoinProcess, Namespace, namespace_kind, set_namespaces};

@@ -1,6 +1,7 @@
 //! The attendant: the loop between a container's streams and its machine.
 
 use crate::console::{Tail, last_words};
+use crate::shares::Server;
 use crate::streams::{KILL_IN_GUEST, OUTPUTS, RESIZED, Streams, Waiting};
 use crate::visitors::{Call, Visitors};
 use crate::vmm::{Booted, Vmm, Wires};
@@ -84,6 +85,8 @@ pub(crate) struct Attendant<'a> {
     channel_ended: bool,
     /// The console of the kernel, until it has ended.
     console: Option<UnixStream>,
+    /// Server of shared directories.
+    server: Option<Server>,
     last: Tail,
     waiting: [Waiting; 2],
     session: Option<Session>,
@@ -100,6 +103,7 @@ struct Ready {
     channel: bool,
     console: bool,
     control: bool,
+    server: bool,
     ended: bool,
     signals: bool,
     input: bool,
@@ -121,6 +125,10 @@ impl<'a> Attendant<'a> {
             ours.set_nonblocking(true)?;
             Ok::<_, std::io::Error>((ours, theirs))
         };
+        let (server, shares) = match machine.shares.as_ref().map(Server::begin).transpose()? {
+            Some((server, stream)) => (Some(server), Some(stream)),
+            None => (None, None),
+        };
         let make = || Ok::<_, std::io::Error>((pair()?, pair()?));
         let ((channel, theirs), (console, console_theirs)) = make().map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -129,9 +137,14 @@ impl<'a> Attendant<'a> {
         let wires = Wires {
             channel: theirs,
             console: console_theirs,
+            shares,
         };
         let booted = vmm.boot(machine, wires)?;
-        Ok((Self::new(streams, channel, Some(console)), booted))
+        let attendant = Self {
+            server,
+            ..Self::new(streams, channel, Some(console))
+        };
+        Ok((attendant, booted))
     }
 
     fn new(mut streams: Streams<'a>, channel: UnixStream, console: Option<UnixStream>) -> Self {
@@ -143,6 +156,7 @@ impl<'a> Attendant<'a> {
             channel,
             channel_ended: false,
             console,
+            server: None,
             last: Tail::default(),
             waiting: [Waiting::default(), Waiting::default()],
             session: None,
@@ -193,7 +207,8 @@ impl<'a> Attendant<'a> {
             .filter(|words| !words.is_empty())
             .into_iter()
             .collect();
-        let last = || last_words(&[words, self.last.lines(2)]);
+        let served = self.server.as_ref().map_or_else(Vec::new, Server::lines);
+        let last = || last_words(&[served, words, self.last.lines(2)]);
         match error {
             VmmError::Ended { .. } => VmmError::Ended { last: last() },
             VmmError::Silent { seconds, .. } => VmmError::Silent {
@@ -216,6 +231,9 @@ impl<'a> Attendant<'a> {
         }
         if ready.console {
             self.read_console();
+        }
+        if let Some(server) = self.server.as_mut().filter(|_| ready.server) {
+            server.advance()?;
         }
         if ready.channel
             && let Some(verdict) = self.read_channel(plan, warn)?
@@ -272,6 +290,9 @@ impl<'a> Attendant<'a> {
             booted
                 .control()
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+            self.server
+                .as_ref()
+                .map(|server| PollFd::from_borrowed_fd(server.errors(), PollFlags::IN)),
             Some(PollFd::from_borrowed_fd(booted.ended(), PollFlags::IN)),
             Some(PollFd::new(&self.streams.signals, PollFlags::IN)),
             wants_input.then(|| PollFd::from_borrowed_fd(self.streams.input, PollFlags::IN)),
@@ -299,13 +320,14 @@ impl<'a> Attendant<'a> {
             Err(errno) => return Err(VmmError::kernel("wait for the virtual machine")(errno)),
         }
         let mut found = fds.iter().map(|fd| !fd.revents().is_empty());
-        let [channel, console, control, ended, signals, input, out, err] =
+        let [channel, console, control, server, ended, signals, input, out, err] =
             asked.map(|asked| asked && found.next() == Some(true));
         let calls = waits.iter().filter(|_| found.next() == Some(true));
         Ok(Ready {
             channel,
             console,
             control,
+            server,
             ended,
             signals,
             input,

@@ -46,6 +46,12 @@ pub enum VmmError {
         /// Last words of console and VMM, with a separator.
         last: String,
     },
+    /// The server of shared directories ended.
+    #[error("the server of the directories that the guest shares ended before the container did{last}")]
+    Server {
+        /// Its last words, with a separator.
+        last: String,
+    },
     /// The machine ended before its container did.
     #[error("the virtual machine ended before the container did{last}")]
     Ended {

@@ -14,6 +14,8 @@
 //! with its exit code. So logs, limits, restarts, clean-up and records are those of every other container. The VMM is its
 //! child in a PID namespace of their own: neither outlives the other, whichever is killed.
 //!
+//! Directories of the host have a server (virtiofsd) beside the VMM, which the attendant starts and watches as well.
+//!
 //! Invariants:
 //!
 //! - A [`Vmm`] is a few functions; what a machine needs is a [`Machine`], and nothing of it is a path of the host outside of
@@ -29,6 +31,7 @@ mod error;
 mod machine;
 mod qemu;
 mod qmp;
+mod shares;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -38,8 +41,9 @@ mod vmm;
 
 pub use attend::{Verdict, attend};
 pub use error::VmmError;
-pub use machine::{Accel, Disk, Link, Machine};
+pub use machine::{Accel, Disk, Link, Machine, Shares};
 pub use qemu::{PROGRAM, Qemu};
+pub use shares::{CAPABILITIES, SERVERS};
 pub use streams::{KILL_IN_GUEST, Streams};
 pub use visit::visit;
 pub use visitors::listen;

@@ -46,6 +46,18 @@ pub struct Link {
     pub mac: String,
 }
 
+/// Directories of the host that the guest sees, each by its name in one directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shares {
+    /// Program that serves them.
+    pub server: PathBuf,
+    /// The directory with all of them.
+    pub directory: PathBuf,
+    /// Name by which the guest finds them.
+    pub tag: String,
+}
+
 /// A machine that runs one container. Its paths are those of the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,6 +78,8 @@ pub struct Machine {
     pub disks: Vec<Disk>,
     /// Network devices.
     pub links: Vec<Link>,
+    /// Directories of the host.
+    pub shares: Option<Shares>,
     /// Name of the serial port that is the channel.
     pub port: String,
 }

@@ -3,7 +3,7 @@
 use crate::console::{Tail, last_words};
 use crate::qmp::Qmp;
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Accel, Disk, Link, Machine, VmmError};
+use crate::{Accel, Disk, Link, Machine, Shares, VmmError};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -23,17 +23,19 @@ impl Vmm for Qemu {
     fn boot(&self, machine: &Machine, wires: Wires) -> Result<Box<dyn Booted>, VmmError> {
         let (ours, theirs) = UnixStream::pair().map_err(|error| start(machine, error))?;
         let fds = [theirs.as_fd(), wires.channel.as_fd(), wires.console.as_fd()];
-        for fd in fds {
+        let shares = wires.shares.as_ref().map(AsFd::as_fd);
+        for fd in fds.into_iter().chain(shares) {
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(VmmError::kernel("pass on a socket"))?;
         }
         let [control, channel, console] = fds.map(|fd| fd.as_raw_fd());
+        let shares = shares.map(|fd| fd.as_raw_fd());
         #[expect(
             clippy::disallowed_methods,
             reason = "a machine is a program of the host, at a path that was found before"
         )]
         let mut command = Command::new(&machine.program);
         command
-            .args(arguments(machine, tsc_khz(), (control, channel, console)))
+            .args(arguments(machine, tsc_khz(), (control, channel, console), shares))
             .env_clear()
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -81,11 +83,12 @@ fn command_line(accel: Accel, tsc_khz: Option<u64>) -> String {
     line
 }
 
-/// Returns the command line; the numbers are those of the sockets for QMP, the channel and the console.
+/// Returns the command line; the numbers are those of the sockets for QMP, the channel and the console, and of the server's of files.
 fn arguments(
     machine: &Machine,
     tsc_khz: Option<u64>,
     (control, channel, console): (i32, i32, i32),
+    shares: Option<i32>,
 ) -> Vec<String> {
     let (accel, cpu) = match machine.accel {
         Accel::Kvm => ("kvm", "host"),
@@ -97,7 +100,7 @@ fn arguments(
             "-sandbox",
             "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".to_owned(),
         ),
-        ("-machine", "microvm".to_owned()),
+        ("-machine", machine_type(machine)),
         ("-accel", accel.to_owned()),
         ("-cpu", cpu.to_owned()),
         ("-m", format!("{}M", machine.memory)),
@@ -121,13 +124,37 @@ fn arguments(
     ];
     let disks = machine.disks.iter().flat_map(disk);
     let links = machine.links.iter().flat_map(link);
+    let shares = machine.shares.iter().zip(shares);
+    let shares = shares.flat_map(|(shares, socket)| share(machine.memory, shares, socket));
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
     let pairs = pairs
         .into_iter()
         .chain(disks)
         .chain(links)
+        .chain(shares)
         .flat_map(|(name, value)| [name.to_owned(), value]);
     flags.into_iter().chain(pairs).collect()
+}
+
+/// Returns the type of the machine. A server of files has the guest's memory in common with QEMU.
+fn machine_type(machine: &Machine) -> String {
+    let memory = machine.shares.as_ref().map_or("", |_| ",memory-backend=memory");
+    format!("microvm{memory}")
+}
+
+/// Returns the words for shared directories. Their device has no form for guests of the time before virtio's first standard, so no
+/// device of the machine has it then.
+fn share(memory: u64, shares: &Shares, socket: i32) -> [(&'static str, String); 4] {
+    let memory = format!("memory-backend-memfd,id=memory,size={memory}M,share=on");
+    [
+        ("-object", memory),
+        ("-global", "virtio-mmio.force-legacy=false".to_owned()),
+        ("-chardev", format!("socket,id=shares,fd={socket}")),
+        (
+            "-device",
+            format!("vhost-user-fs-device,chardev=shares,tag={}", shares.tag),
+        ),
+    ]
 }
 
 /// Returns the words for a disk. Of a file that it writes to, QEMU takes a lock that no other machine gets meanwhile.
@@ -258,13 +285,14 @@ mod tests {
                 tap: "tap0".to_owned(),
                 mac: "02:42:ac:11:00:02".to_owned(),
             }],
+            shares: None,
             port: "tote".to_owned(),
         }
     }
 
     #[test]
     fn command_lines() {
-        let line = arguments(&machine(Accel::Tcg), Some(2_596_000), (3, 4, 5)).join(" ");
+        let line = arguments(&machine(Accel::Tcg), Some(2_596_000), (3, 4, 5), None).join(" ");
         for part in [
             "-nodefaults -no-user-config",
             "-sandbox on,",
@@ -279,8 +307,25 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part}: {line}");
         }
-        let line = arguments(&machine(Accel::Kvm), Some(1), (3, 4, 5)).join(" ");
+        let line = arguments(&machine(Accel::Kvm), Some(1), (3, 4, 5), None).join(" ");
         assert!(line.contains("-accel kvm -cpu host"), "{line}");
         assert!(!line.contains("tsc_early"), "{line}");
+        let shares = Shares {
+            server: "/usr/libexec/virtiofsd".into(),
+            directory: "/vm/shares".into(),
+            tag: "tote".to_owned(),
+        };
+        let shared = Machine {
+            shares: Some(shares),
+            ..machine(Accel::Tcg)
+        };
+        let line = arguments(&shared, None, (3, 4, 5), Some(6)).join(" ");
+        for part in [
+            "-machine microvm,memory-backend=memory",
+            "memory-backend-memfd,id=memory,size=512M,share=on -global virtio-mmio.force-legacy=false",
+            "socket,id=shares,fd=6 -device vhost-user-fs-device,chardev=shares,tag=tote",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
     }
 }

@@ -85,6 +85,7 @@ fn machine() -> Machine {
         initramfs: "".into(),
         disks: Vec::new(),
         links: Vec::new(),
+        shares: None,
         port: String::new(),
     }
 }

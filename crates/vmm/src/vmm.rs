@@ -12,6 +12,8 @@ pub struct Wires {
     pub channel: UnixStream,
     /// The console of the kernel: text for people.
     pub console: UnixStream,
+    /// The server of shared directories, if there are any.
+    pub shares: Option<UnixStream>,
 }
 
 /// A program that runs machines.

@@ -10,11 +10,14 @@ use std::path::{Path, PathBuf};
 /// Name of the directory beside the runner.
 const NAME: &str = "guest-kernel";
 
+/// File in it with the modules that were asked for.
+const LIST: &str = "modules";
+
 /// Package of Debian that depends on the newest kernel for virtual machines.
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
 /// Modules, and directories of them, that guests may need; all others would only be copied.
-const MODULES: [&str; 10] = [
+const MODULES: [&str; 11] = [
     "drivers/virtio",
     "drivers/block",
     "drivers/char",
@@ -22,6 +25,7 @@ const MODULES: [&str; 10] = [
     "drivers/net/virtio_net.ko",
     "net/core",
     "fs/erofs",
+    "fs/fuse",
     "fs/overlayfs",
     "lib",
     "crypto",
@@ -34,7 +38,7 @@ const MODULES: [&str; 10] = [
 /// A directory of the build cannot be used.
 pub(super) fn beside(runner: &Path) -> Result<Option<PathBuf>> {
     let place = runner.with_file_name(NAME);
-    if place.join("boot").try_exists()? {
+    if fs::read_to_string(place.join(LIST)).is_ok_and(|list| list == MODULES.join("\n")) {
         return Ok(Some(place));
     }
     if !is_root()? || !Path::new("/usr/bin/apt-get").try_exists()? {
@@ -85,6 +89,11 @@ fn fetch(place: &Path) -> Result<()> {
     }
     copy(&whole, &format!("{modules}/modules.builtin"), &part)?;
     copy(&whole, &format!("boot/vmlinuz-{package}"), &part)?;
+    fs::write(part.join(LIST), MODULES.join("\n"))?;
+    if place.try_exists()? {
+        // It has what an older list asked for.
+        fs::remove_dir_all(place)?;
+    }
     fs::rename(&part, place).context("name the kernel")?;
     fs::remove_dir_all(&work)?;
     Ok(())

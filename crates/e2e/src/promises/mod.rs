@@ -150,6 +150,7 @@ mod vm_disks;
 mod vm_ends;
 mod vm_exec;
 mod vm_networks;
+mod vm_shares;
 mod volume_commands;
 mod volume_treatments;
 mod volumes;
@@ -176,6 +177,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_ends::TESTS,
     vm_exec::TESTS,
     vm_networks::TESTS,
+    vm_shares::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,

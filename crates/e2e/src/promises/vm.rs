@@ -131,8 +131,8 @@ fn refusals(cx: &Context) -> Result<()> {
     for (option, value, reason) in [
         (
             "--volume",
-            "/tmp:/x",
-            "cannot use directories of the host with --isolation vm",
+            "/dev/null:/x",
+            "cannot share /dev/null with a virtual machine",
         ),
         (
             "--network",
@@ -141,6 +141,9 @@ fn refusals(cx: &Context) -> Result<()> {
         ),
         ("--device", "/dev/null", "a device of the host"),
         ("--pid", "host", "another kernel"),
+        ("--volume", "/tmp:/x:U", "this option of a volume"),
+        ("--volume", "/tmp:/x:rshared", "propagation of mounts"),
+        ("--volume", "/x", "volumes without a name"),
         ("--memory", "64m", "it needs 128 at least"),
         ("--driver", "split", "the image is a disk of the machine"),
     ] {

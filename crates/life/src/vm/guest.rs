@@ -7,7 +7,7 @@ use crate::peer::Peers;
 use crate::rootfs::Source;
 use crate::standard::stdin;
 use crate::user::Ids;
-use crate::volume::{VolumeDisk, Volumes};
+use crate::volume::{Brought, Volumes};
 use crate::{Caller, EngineError};
 use std::path::{Path, PathBuf};
 use tote_bundle::{BlockLimits, RunOptions};
@@ -50,12 +50,12 @@ pub(crate) fn plan(
     making: &Making<'_>,
     source: &Source,
     options: &RunOptions,
-    (disks, joined): (&[VolumeDisk], &Joined),
+    (brought, joined): (&Brought, &Joined),
 ) -> Result<Planned, EngineError> {
-    let options = &inside(options);
+    let options = &inside(options, brought);
     let config = &making.config;
     let ids = Ids::of_guest(options, config, source, making.home)?;
-    let nodes = disks.iter().enumerate();
+    let nodes = brought.disks.iter().enumerate();
     let nodes = nodes.map(|(place, disk)| (disk, node(&serial_of(place))));
     let (peers, volumes) = (Peers::default(), Volumes::of_guest(nodes));
     let asked = (options, &peers);
@@ -74,11 +74,13 @@ pub(crate) fn plan(
         .ok_or(tote_sandbox::PlanError::Missing("linux"))?;
     let default_filter = choose_filter(options, linux)?;
     let files = crate::spec::files(&spec, options, &peers, &joined.endpoints)?;
+    let filled = brought.shares.iter().filter(|share| share.fill);
+    let fill: Vec<String> = filled.map(|share| share.request.destination.clone()).collect();
     let request = Request {
         spec: &spec,
         attach_point: Path::new(tote_guest::CONTAINERS),
         files: &files,
-        fill: &[],
+        fill: &fill,
         id_mapping: MapOrigin::None,
         default_filter,
         stdin: stdin(options),
@@ -119,9 +121,19 @@ pub(crate) fn plan(
     })
 }
 
-/// Leaves out the options that concern this machine.
-fn inside(options: &RunOptions) -> RunOptions {
+/// Leaves out the options that concern this machine, and takes the mounts that the guest has in their place.
+fn inside(options: &RunOptions, brought: &Brought) -> RunOptions {
+    let mut mounts = options.mounts.clone();
+    for shared in super::shares::inside(&brought.shares) {
+        let place = mounts
+            .iter_mut()
+            .find(|mount| mount.destination == shared.destination);
+        if let Some(mount) = place {
+            *mount = shared;
+        }
+    }
     RunOptions {
+        mounts,
         block: BlockLimits::default(),
         oom_score_adj: None,
         ..options.clone()

@@ -5,10 +5,11 @@ use super::attend::{MACHINE, PLAN, PROGRAM, place};
 use super::guest::{WRITES, keeps_writes, serial_of};
 use super::kernel;
 use super::kernel::{Files, files};
+use super::shares;
 use crate::making::{Made, Making, Purpose};
 use crate::network::Joined;
 use crate::rootfs::{Source, Stored};
-use crate::volume::VolumeDisk;
+use crate::volume::{Brought, VolumeDisk};
 use crate::{Caller, EngineError, HostInit};
 use std::path::{Path, PathBuf};
 use tote_bundle::{
@@ -39,13 +40,16 @@ pub(crate) type GuestPlan<'a> = &'a dyn Fn(&Joined) -> Result<Vec<u8>, EngineErr
 pub(crate) fn plan(
     making: &Making<'_>,
     (vm, options): (&VmOptions, &RunOptions),
-    (stored, volumes, guest): (&Stored, &[VolumeDisk], GuestPlan<'_>),
+    (stored, brought, guest): (&Stored, &Brought, GuestPlan<'_>),
     timings: Option<&mut Timings>,
 ) -> Result<Made, EngineError> {
     let dry = making.purpose == Purpose::Plan;
     let kernel = files(making.home, dry)?;
-    let disks = disks(making, options, (stored, volumes))?;
-    let machine = machine(vm, options, &disks)?;
+    let disks = disks(making, options, (stored, &brought.disks))?;
+    let machine = Machine {
+        shares: shares::server(&brought.shares)?,
+        ..machine(vm, options, &disks)?
+    };
     let memory = machine.memory;
     let plan = |joined: &Joined| {
         let machine = Machine {
@@ -55,7 +59,12 @@ pub(crate) fn plan(
         let description = serde_json::to_vec(&machine).map_err(VmFault::Description)?;
         Ok(vec![(MACHINE, 0o444, description), (PLAN, 0o444, guest(joined)?)])
     };
-    let outer = outside(options, memory, making.home.caller, &kernel, &disks);
+    let mut outer = outside(options, memory, making.home.caller, &kernel, &disks);
+    let way = machine.shares.as_ref().map(|_| shares::WAY);
+    if way.is_some() {
+        outer.mounts.extend(shares::outside(&brought.shares));
+        shares::equip(&mut outer, making.home.caller);
+    }
     let beneath = Source::open(making.home, &Image::Host)?;
     let init = HostInit::default();
     let sandbox = Making {
@@ -72,6 +81,7 @@ pub(crate) fn plan(
     };
     let mut made = sandbox.plan_with(&beneath, &outer, timings)?;
     made.kernel = Some(kernel.release);
+    made.shares = way;
     made.beneath = Some(beneath);
     Ok(made)
 }
@@ -165,6 +175,7 @@ fn machine(vm: &VmOptions, options: &RunOptions, disks: &[Disk]) -> Result<Machi
             })
             .collect(),
         links: Vec::new(),
+        shares: None,
         port: tote_guest::PORT.to_owned(),
     })
 }

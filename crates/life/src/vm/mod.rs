@@ -16,6 +16,7 @@ mod guest;
 mod host;
 mod kernel;
 mod processes;
+mod shares;
 
 pub use attend::{attend, visit};
 pub use enter::{copying, enter, sandbox, users};
@@ -47,22 +48,22 @@ pub fn plan(
         return Err(VmFault::NotStored.into());
     };
     let dry = making.purpose == Purpose::Plan;
-    let (disks, hold) = crate::volume::disks(making.home, options, dry)?;
+    let brought = crate::volume::brought(making.home, options, dry)?;
     let mut made = making.plan_by(options, timings, |options, timings| {
         let planned = Cell::new(None);
         let guest = |joined: &Joined| {
-            let made = guest::plan(making, source, options, (&disks, joined))?;
+            let made = guest::plan(making, source, options, (&brought, joined))?;
             let bytes = made.bytes.clone();
             planned.set(Some(made));
             Ok(bytes)
         };
-        let mut made = host::plan(making, (&vm, options), (stored, &disks, &guest), timings)?;
+        let mut made = host::plan(making, (&vm, options), (stored, &brought, &guest), timings)?;
         if let Some(planned) = planned.take() {
             made.plan.warnings.extend(planned.warnings);
             made.spec = planned.spec;
         }
         Ok(made)
     })?;
-    made.volumes.join(hold);
+    made.volumes.join(brought.hold);
     Ok(made)
 }

@@ -14,6 +14,12 @@ pub enum VmFault {
     /// This machine has no VMM.
     #[error("cannot start a virtual machine: this machine has no {0}")]
     NoVmm(&'static str),
+    /// This machine has no server of files for guests.
+    #[error("cannot share directories with a virtual machine: this machine has no virtiofsd")]
+    NoServer,
+    /// A file that is neither a directory nor an ordinary file.
+    #[error("cannot share {0} with a virtual machine: it is neither a directory nor an ordinary file")]
+    Special(PathBuf),
     /// The processor cannot be used by virtual machines.
     #[error("cannot use accel=kvm: {0}")]
     NoKvm(String),
@@ -98,6 +104,9 @@ impl tote_records::PartError for VmFault {
             Self::OldKernel => "run tote vm setup again, as the first time",
             Self::NoVmm(_) => {
                 "apt-get install qemu-system-x86, or the package of that program in another distribution"
+            }
+            Self::NoServer => {
+                "apt-get install virtiofsd, or qemu-system-common in Debian 12; -v disk:NAME:/path needs none"
             }
             Self::NoKvm(_) => "leave out accel=kvm: QEMU translates then, which is slower and needs no right",
             Self::Kernel(tote_kernel::KernelError::NoKernel(_)) => {

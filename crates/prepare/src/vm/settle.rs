@@ -5,8 +5,8 @@ use crate::EngineError;
 use crate::container::Container;
 use crate::rootfs::Source;
 use tote_bundle::{
-    CgroupnsMode, Image, IpcMode, MountRequest, MountSource, NetworkMode, PidMode, RunOptions, Treatment,
-    UsernsMode, UtsMode,
+    CgroupnsMode, Image, IpcMode, MountRequest, MountSource, NetworkMode, PidMode, Propagation, RunOptions,
+    Treatment, UsernsMode, UtsMode,
 };
 
 /// Reason for what comes with a later version.
@@ -54,23 +54,28 @@ pub fn adapt(options: &RunOptions, source: &mut Source) {
     }
 }
 
-/// True for a mount of what only this machine has.
+/// True for a mount of what a guest cannot have.
 fn is_of_the_host(mount: &MountRequest) -> bool {
     match &mount.source {
-        MountSource::Tmpfs(_) => false,
+        MountSource::Tmpfs(_) | MountSource::Bind(_) => false,
         MountSource::Volume(volume) => volume.name.is_none(),
-        MountSource::Bind(_) | MountSource::Image(_) => true,
+        MountSource::Image(_) => true,
     }
 }
 
-/// True for a volume whose files this machine would have to look at.
+/// True for a mount whose files this machine would have to treat as the container's.
 fn is_treated(mount: &MountRequest) -> bool {
-    match &mount.source {
-        MountSource::Volume(volume) => {
-            mount.treatment != Treatment::Shared || volume.subpath.is_some() || volume.relabel.is_some()
-        }
-        _ => false,
-    }
+    let relabel = match &mount.source {
+        MountSource::Volume(volume) => volume.relabel,
+        MountSource::Bind(bind) => bind.relabel,
+        MountSource::Tmpfs(_) | MountSource::Image(_) => None,
+    };
+    mount.treatment != Treatment::Shared || relabel.is_some()
+}
+
+/// True for a mount into which others are to come while the container runs.
+fn is_propagated(mount: &MountRequest) -> bool {
+    matches!(&mount.source, MountSource::Bind(bind) if bind.propagation != Propagation::default())
 }
 
 /// Returns the first option that is refused, and why.
@@ -78,13 +83,18 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
     let table = [
         (
             options.mounts.iter().any(is_of_the_host),
-            "directories of the host",
-            "a guest does not see them; -v disk:NAME:/path and --tmpfs are supported",
+            "images and volumes without a name as mounts",
+            "give a directory, a volume with a name, disk:NAME, or --tmpfs",
         ),
         (
             options.mounts.iter().any(is_treated),
             "this option of a volume",
-            "its files are the guest's; ro, noexec and nosuid are supported",
+            "users and labels are the guest's; ro, noexec and nosuid are supported",
+        ),
+        (
+            options.mounts.iter().any(is_propagated),
+            "propagation of mounts",
+            "mounts of another kernel do not spread to a guest",
         ),
         (
             !options.volumes_from.is_empty(),
@@ -167,7 +177,8 @@ mod tests {
     #[test]
     fn each_has_its_reason() {
         for (name, value) in [
-            ("volume", "/data:/data"),
+            ("volume", "/data:/data:rshared"),
+            ("volume", "/data"),
             ("network", "host"),
             ("pid", "host"),
             ("ipc", "host"),
@@ -188,11 +199,22 @@ mod tests {
     }
 
     #[test]
-    fn disks_and_memory_are_the_guests_own() {
-        for volume in ["disk:data:/data", "data:/data:ro"] {
+    fn disks_directories_and_memory() {
+        for volume in [
+            "disk:data:/data",
+            "data:/data:ro",
+            "/data:/data",
+            "/data:/data:ro,noexec",
+        ] {
             assert_eq!(settled(&[("isolation", "vm"), ("volume", volume)]), Ok(()));
         }
-        for volume in ["/data", "data:/data:U", "data:/data:z"] {
+        for volume in [
+            "/data",
+            "data:/data:U",
+            "data:/data:z",
+            "/data:/data:U",
+            "/data:/data:O",
+        ] {
             assert!(
                 settled(&[("isolation", "vm"), ("volume", volume)]).is_err(),
                 "{volume}"

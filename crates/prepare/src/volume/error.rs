@@ -102,11 +102,6 @@ pub enum VolumeFault {
         "cannot read the volume {0} outside of a container: each container mounts it for itself: run tar in one that has it"
     )]
     OfContainers(String),
-    /// Volume of a virtual machine with a directory in the place of a disk.
-    #[error(
-        "cannot use the volume {0} with --isolation vm: its files are this machine's, which a guest does not see"
-    )]
-    NoDisk(String),
     /// Volume of a container without a virtual machine that is the disk of one.
     #[error("cannot mount the volume {0}: it is the disk of a virtual machine")]
     Disk(String),
@@ -148,7 +143,7 @@ tote_records::part!(VolumeFault);
 impl tote_records::PartError for VolumeFault {
     fn exit_code(&self) -> u8 {
         // A mount is a container's to begin with.
-        if matches!(self, Self::Treatment(_) | Self::NoDisk(_) | Self::Disk(_)) {
+        if matches!(self, Self::Treatment(_) | Self::Disk(_)) {
             125
         } else {
             1
@@ -157,9 +152,6 @@ impl tote_records::PartError for VolumeFault {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::NoDisk(_) => {
-                "-v disk:NAME:/path makes a volume that is a disk, tote volume create --opt type=disk does so, too"
-            }
             Self::Disk(_) => "--isolation vm gives the container a virtual machine",
             _ => return None,
         };

@@ -12,7 +12,7 @@ use crate::container::Claim;
 use crate::{EngineError, Home, RequestError};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of};
 use tote_spec::Spec;
 use tote_state::record::is_there;
@@ -145,7 +145,7 @@ pub fn to_fill(options: &RunOptions, config: &ImageConfig, spec: &Spec) -> Resul
         let bound = mount.filter(|mount| mount.kind.as_deref().is_none_or(|kind| kind == "bind"));
         let source = bound.and_then(|mount| mount.source.as_deref());
         if let Some(source) = source.filter(|_| volume.copy)
-            && is_empty(source)?
+            && is_empty(Path::new(source))?
         {
             fill.push(destination);
         }
@@ -155,7 +155,7 @@ pub fn to_fill(options: &RunOptions, config: &ImageConfig, spec: &Spec) -> Resul
 
 /// True for an empty directory. A directory that the caller may not read has been given an owner, and so was filled
 /// before.
-fn is_empty(directory: &str) -> Result<bool, EngineError> {
+pub(crate) fn is_empty(directory: &Path) -> Result<bool, EngineError> {
     match std::fs::read_dir(directory) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) => match error.kind() {
@@ -163,7 +163,7 @@ fn is_empty(directory: &str) -> Result<bool, EngineError> {
             _ => Err(EngineError::Request(RequestError::File {
                 option: "volume",
                 attempt: "list",
-                path: PathBuf::from(directory),
+                path: directory.to_owned(),
                 source: error,
             })),
         },

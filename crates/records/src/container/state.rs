@@ -90,6 +90,9 @@ pub struct State {
     /// Release of the kernel of its virtual machine, if it is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+    /// Way in which that virtual machine has directories of this one, if it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<String>,
     /// Endpoints in networks, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<Endpoint>,

@@ -1,0 +1,131 @@
+//! Directories of this machine that a guest shares: what the sandbox has for the server of files.
+//!
+//! All of them are mounted below one directory of the sandbox, by number, as the container without a machine would have them: with
+//! the same sources and as read-only. The server serves that directory, and the guest's plan binds each to its place.
+
+use super::VmFault;
+use super::attend::place;
+use crate::volume::Share;
+use crate::{Caller, EngineError};
+use std::path::Path;
+use tote_bundle::{
+    Bind, Capability, IdMapOptions, MountRequest, MountSource, Propagation, Recursion, RunOptions,
+    SeccompChoice,
+};
+use tote_seccomp::{Arch, CapSet, default_profile};
+use tote_spec::{Action, Arg, IdMapping, Operator, SyscallRule};
+use tote_vmm::Shares;
+
+/// Directory of all shares, in the sandbox.
+const DIRECTORY: &str = "shares";
+
+/// Way in which the guest has them, as `inspect` names it.
+pub(crate) const WAY: &str = "virtiofs";
+
+/// Flag `CLONE_FS` of unshare(2).
+const CLONE_FS: u64 = 0x200;
+
+/// Returns the server for these shares; `None` without any.
+pub(crate) fn server(shares: &[Share]) -> Result<Option<Shares>, EngineError> {
+    if shares.is_empty() {
+        return Ok(None);
+    }
+    for path in tote_vmm::SERVERS.map(Path::new) {
+        if tote_state::record::is_there(path)? {
+            return Ok(Some(Shares {
+                server: path.to_owned(),
+                directory: place(DIRECTORY),
+                tag: tote_guest::SHARES_TAG.to_owned(),
+            }));
+        }
+    }
+    Err(VmFault::NoServer.into())
+}
+
+/// Returns the mounts of the sandbox: of each share its own, at another place.
+pub(crate) fn outside(shares: &[Share]) -> impl Iterator<Item = MountRequest> {
+    shares.iter().enumerate().map(|(number, share)| {
+        let mut request = share.request.clone();
+        request.destination = place(DIRECTORY).join(number.to_string()).display().to_string();
+        if let MountSource::Volume(volume) = &mut request.source {
+            // The guest does that: it has the image.
+            volume.copy = false;
+        }
+        request
+    })
+}
+
+/// Returns the mounts of the guest: of each share a directory or file of what the server serves.
+pub(crate) fn inside(shares: &[Share]) -> impl Iterator<Item = MountRequest> {
+    shares.iter().enumerate().map(|(number, share)| MountRequest {
+        source: MountSource::Bind(Bind {
+            path: format!("{}/{number}", tote_guest::SHARES),
+            propagation: Propagation::default(),
+            recursion: Recursion::default(),
+            create: false,
+            relabel: None,
+        }),
+        ..share.request.clone()
+    })
+}
+
+/// Gives a sandbox what its server needs: capabilities, all ids of its caller, and a call that docker's filter forbids.
+pub(crate) fn equip(options: &mut RunOptions, caller: Caller) {
+    options.cap_add = tote_vmm::CAPABILITIES.map(Capability::One).to_vec();
+    let mut profile = default_profile(CapSet::SYS_CHROOT, Arch::NATIVE);
+    // Each thread of the server has a directory of its own.
+    profile.syscalls.push(SyscallRule {
+        names: vec!["unshare".to_owned()],
+        action: Action::Allow,
+        errno_ret: None,
+        args: vec![Arg {
+            index: 0,
+            value: CLONE_FS,
+            value_two: 0,
+            op: Operator::Equal,
+        }],
+    });
+    options.security.seccomp = Some(SeccompChoice::Given(Box::new(profile)));
+    if caller != Caller::User {
+        return;
+    }
+    // Otherwise a user's sandbox has one id.
+    if let Some(maps) = tote_images::ranges(0, 0) {
+        let total = |maps: &[IdMapping]| -> u32 { maps.iter().map(|map| map.size).sum() };
+        options.id_maps = IdMapOptions::of_all(total(&maps.uid), total(&maps.gid));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(volume: &str) -> Share {
+        let mut options = RunOptions::default();
+        options.set("volume", volume).unwrap();
+        Share {
+            request: options.mounts.remove(0),
+            fill: true,
+        }
+    }
+
+    #[test]
+    fn each_share_is_a_number_on_both_sides() {
+        let shares = [share("/srv:/data:ro"), share("name:/other:noexec")];
+        let out: Vec<_> = outside(&shares).collect();
+        assert_eq!(out[0].destination, "/vm/shares/0");
+        assert!(
+            out[0].readonly,
+            "this machine's side keeps the guest from writing"
+        );
+        assert_eq!(out[0].source, shares[0].request.source);
+        let MountSource::Volume(volume) = &out[1].source else {
+            panic!("a volume")
+        };
+        assert!(!volume.copy, "the sandbox has no image to copy from");
+        let ins: Vec<_> = inside(&shares).collect();
+        assert_eq!((ins[1].destination.as_str(), ins[1].readonly), ("/other", false));
+        assert!(ins[1].restrictions.noexec);
+        assert!(matches!(&ins[1].source, MountSource::Bind(bind) if bind.path == "/shares/1"));
+    }
+}
