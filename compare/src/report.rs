@@ -285,6 +285,17 @@ mod tests {
     }
 
     #[test]
+    fn the_state_of_caches_is_told() {
+        let mut results = results();
+        for (cold, told) in [(false, "warm: 0 rounds"), (true, "cold: those of files")] {
+            results.header.cold = cold;
+            let surroundings = Report::of(&results, None).unwrap().surroundings();
+            let caches = surroundings.iter().find(|(name, _)| name == "caches").unwrap();
+            assert!(caches.1.starts_with(told), "{caches:?}");
+        }
+    }
+
+    #[test]
     fn digits() {
         assert_eq!(
             [0.01234, 1.5, 22.22, 1234.5].map(figure),
