@@ -1,7 +1,7 @@
 //! Results of several measurements of one machine as one: an experiment of one size is that of the last file that has it, with all of
 //! its candidates, since only runs of one measurement were interleaved.
 
-use crate::record::{Cell, Header, Later, Results};
+use crate::record::{Cell, Header, Later, Results, Series};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -86,15 +86,18 @@ fn describe(header: &mut Header, later: &Header) {
         }
     }
     let mut after: Option<usize> = None;
-    for series in &later.series {
-        let place = header.series.iter().position(|known| known.name == series.name);
-        let place = match place {
+    for (number, series) in later.series.iter().enumerate() {
+        let place_of = |wanted: &Series| header.series.iter().position(|known| known.name == wanted.name);
+        let place = match place_of(series) {
             Some(place) => {
                 header.series[place] = series.clone();
                 place
             }
+            // A new one comes after the one before it, the first ones before the first that is known.
             None => {
-                let place = after.map_or(header.series.len(), |after| after + 1);
+                let next = later.series.iter().skip(number).find_map(place_of);
+                let place = after.map(|after| after + 1).or(next);
+                let place = place.unwrap_or(header.series.len());
                 header.series.insert(place, series.clone());
                 place
             }
@@ -109,7 +112,7 @@ fn describe(header: &mut Header, later: &Header) {
 mod tests {
     use super::*;
     use crate::analysis::{tables, tests::results};
-    use crate::record::{Series, tests::sample};
+    use crate::record::tests::sample;
 
     #[test]
     fn the_last_measurement_of_an_experiment_counts() {
@@ -136,6 +139,11 @@ mod tests {
             name: "other".to_owned(),
             ..later.header.series[0].clone()
         });
+        let first = Series {
+            name: "first".to_owned(),
+            ..later.header.series[0].clone()
+        };
+        later.header.series.insert(0, first);
         add(&mut all, later).unwrap();
         let names: Vec<&str> = all
             .header
@@ -143,7 +151,7 @@ mod tests {
             .iter()
             .map(|series| series.name.as_str())
             .collect();
-        assert_eq!(names, ["hello", "other", "last"]);
+        assert_eq!(names, ["first", "hello", "other", "last"]);
         let tables = tables(&all, "slow");
         let rows = &tables[0].blocks[0].rows;
         assert_eq!(
