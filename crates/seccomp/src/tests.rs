@@ -73,7 +73,7 @@ fn answer_number(program: &[Instruction], arch: Arch, number: u32, args: [u64; 6
     .0
 }
 
-/// What is known of a profile before it is compiled is what its filter says, and the errors are the same.
+/// Answers before a profile is compiled are those of its filter, and the errors are the same.
 #[test]
 fn profiles_notify_as_their_filters_do() {
     let with = |action, names: &[&str], args: &[Arg]| Seccomp {
