@@ -72,3 +72,47 @@ fn answer_number(program: &[Instruction], arch: Arch, number: u32, args: [u64; 6
     )
     .0
 }
+
+/// Answers before a profile is compiled are those of its filter, and the errors are the same.
+#[test]
+fn profiles_notify_as_their_filters_do() {
+    let with = |action, names: &[&str], args: &[Arg]| Seccomp {
+        syscalls: vec![rule(names, action, args)],
+        ..profile(Action::Allow)
+    };
+    let unknown = |text: &str| Some(vec![text.to_owned()]);
+    for (profile, notifies) in [
+        (profile(Action::Allow), Some(false)),
+        (with(Action::Errno, &["chmod"], &[]), Some(false)),
+        (with(Action::Notify, &["chmod"], &[]), Some(true)),
+        (with(Action::Notify, &[], &[]), Some(false)),
+        (with(Action::Notify, &["write"], &[]), None),
+        (profile(Action::Notify), None),
+        (
+            with(Action::Errno, &["chmod"], &[arg(6, Operator::Equal, 0)]),
+            None,
+        ),
+        (
+            Seccomp {
+                flags: unknown("SECCOMP_FILTER_FLAG_X"),
+                ..profile(Action::Allow)
+            },
+            None,
+        ),
+        (
+            Seccomp {
+                architectures: unknown("SCMP_ARCH_X").unwrap_or_default(),
+                ..profile(Action::Allow)
+            },
+            None,
+        ),
+    ] {
+        let compiled = compile(&profile, Arch::X86_64).map(|filter| filter.notify);
+        assert_eq!(
+            crate::notifies(&profile, Arch::X86_64).ok(),
+            notifies,
+            "{profile:?}"
+        );
+        assert_eq!(compiled.ok(), notifies, "{profile:?}");
+    }
+}
