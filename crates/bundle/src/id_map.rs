@@ -25,7 +25,7 @@ pub enum IdMapError {
 }
 
 impl IdMapOptions {
-    /// Maps so many users and groups to themselves.
+    /// Maps the first users and groups, of these numbers, to themselves.
     #[must_use]
     pub fn of_all(users: u32, groups: u32) -> Self {
         Self {

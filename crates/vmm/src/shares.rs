@@ -124,7 +124,7 @@ fn arguments(shares: &Shares, listener: i32) -> Vec<String> {
         "sandbox=chroot".to_owned(),
         // Otherwise files of two file systems could seem to be one.
         "announce_submounts".to_owned(),
-        // A guest is no one to make nodes or give capabilities to programs of this machine.
+        // A guest makes no nodes on this machine, and gives no program of it capabilities.
         "modcaps=-mknod:-setfcap".to_owned(),
     ];
     let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]);

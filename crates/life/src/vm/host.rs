@@ -63,7 +63,7 @@ pub(crate) fn plan(
     let way = machine.shares.as_ref().map(|_| shares::WAY);
     if way.is_some() {
         outer.mounts.extend(shares::outside(&brought.shares));
-        shares::equip(&mut outer, making.home.caller);
+        shares::equip(&mut outer, making.home.caller)?;
     }
     let beneath = Source::open(making.home, &Image::Host)?;
     let init = HostInit::default();

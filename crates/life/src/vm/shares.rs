@@ -70,7 +70,7 @@ pub(crate) fn inside(shares: &[Share]) -> impl Iterator<Item = MountRequest> {
 }
 
 /// Gives a sandbox what its server needs: capabilities, all ids of its caller, and a call that docker's filter forbids.
-pub(crate) fn equip(options: &mut RunOptions, caller: Caller) {
+pub(crate) fn equip(options: &mut RunOptions, caller: Caller) -> Result<(), VmFault> {
     options.cap_add = tote_vmm::CAPABILITIES.map(Capability::One).to_vec();
     let mut profile = default_profile(CapSet::SYS_CHROOT, Arch::NATIVE);
     // Each thread of the server has a directory of its own.
@@ -87,12 +87,17 @@ pub(crate) fn equip(options: &mut RunOptions, caller: Caller) {
     });
     options.security.seccomp = Some(SeccompChoice::Given(Box::new(profile)));
     if caller != Caller::User {
-        return;
+        return Ok(());
     }
-    // Otherwise a user's sandbox has one id.
-    if let Some(maps) = tote_images::ranges(0, 0) {
-        let total = |maps: &[IdMapping]| -> u32 { maps.iter().map(|map| map.size).sum() };
-        options.id_maps = IdMapOptions::of_all(total(&maps.uid), total(&maps.gid));
+    // Otherwise a user's sandbox has one id, and setgroups(2) is denied there.
+    match tote_images::ranges(0, 0) {
+        Some(maps) => {
+            let total = |maps: &[IdMapping]| -> u32 { maps.iter().map(|map| map.size).sum() };
+            options.id_maps = IdMapOptions::of_all(total(&maps.uid), total(&maps.gid));
+            Ok(())
+        }
+        None if rustix::process::getgroups().is_ok_and(|groups| !groups.is_empty()) => Err(VmFault::Groups),
+        None => Ok(()),
     }
 }
 

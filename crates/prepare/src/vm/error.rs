@@ -17,6 +17,11 @@ pub enum VmFault {
     /// This machine has no server of files for guests.
     #[error("cannot share directories with a virtual machine: this machine has no virtiofsd")]
     NoServer,
+    /// The server of files cannot leave the caller's groups.
+    #[error(
+        "cannot share directories with a virtual machine: virtiofsd has to leave this user's groups, which takes ranges of ids"
+    )]
+    Groups,
     /// A file that is neither a directory nor an ordinary file.
     #[error("cannot share {0} with a virtual machine: it is neither a directory nor an ordinary file")]
     Special(PathBuf),
@@ -107,6 +112,9 @@ impl tote_records::PartError for VmFault {
             }
             Self::NoServer => {
                 "apt-get install virtiofsd, or qemu-system-common in Debian 12; -v disk:NAME:/path needs none"
+            }
+            Self::Groups => {
+                "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"
             }
             Self::NoKvm(_) => "leave out accel=kvm: QEMU translates then, which is slower and needs no right",
             Self::Kernel(tote_kernel::KernelError::NoKernel(_)) => {

@@ -78,8 +78,8 @@ fn is_propagated(mount: &MountRequest) -> bool {
     matches!(&mount.source, MountSource::Bind(bind) if bind.propagation != Propagation::default())
 }
 
-/// Returns the first option that is refused, and why.
-fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
+/// Returns the first mount that is refused, and why.
+fn refused_mount(options: &RunOptions) -> Option<(&'static str, &'static str)> {
     let table = [
         (
             options.mounts.iter().any(is_of_the_host),
@@ -96,6 +96,14 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
             "propagation of mounts",
             "mounts of another kernel do not spread to a guest",
         ),
+    ];
+    let first = table.into_iter().find(|(is_asked, ..)| *is_asked);
+    first.map(|(_, option, reason)| (option, reason))
+}
+
+/// Returns the first option that is refused, and why.
+fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
+    let table = [
         (
             !options.volumes_from.is_empty(),
             "--volumes-from",
@@ -158,7 +166,7 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
         ),
     ];
     let first = table.into_iter().find(|(is_asked, ..)| *is_asked);
-    first.map(|(_, option, reason)| (option, reason))
+    refused_mount(options).or(first.map(|(_, option, reason)| (option, reason)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Volumes of virtual machines. One may be a disk: a file with a file system, which one machine at a time writes to.
+//! Volumes of virtual machines: directories that are shared, and disks, which are files with a file system that one machine at a
+//! time writes to.
 
 use super::create::when_missing;
 use super::device::{Device, options_of};
@@ -28,7 +29,7 @@ pub struct VolumeDisk {
     pub restrictions: Restrictions,
 }
 
-/// What a container in a virtual machine has of this one.
+/// Volumes and directories of this machine that a container in a virtual one has.
 #[derive(Debug, Default)]
 pub struct Brought {
     /// Volumes that are disks of the machine.
