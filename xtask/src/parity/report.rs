@@ -23,7 +23,7 @@ impl Row<'_> {
         matches!(self.difference, Difference::Output | Difference::Code)
     }
 
-    /// True if there is no reason for a difference, or no difference for a reason.
+    /// True of a difference without a reason, and of a reason without a difference.
     fn is_news(&self) -> bool {
         self.differs() != self.reason.is_some()
     }
