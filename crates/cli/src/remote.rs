@@ -89,6 +89,9 @@ pub(crate) fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         platforms: crate::image::given::platforms(parsed)?,
         access: access_with_creds(parsed)?,
     };
+    if !quiet && !parsed.flag("all-tags") && is_untagged(&request.image) {
+        print("Using default tag: latest\n");
+    }
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
     let progress = Arc::new(Progress::new(quiet, std::io::stdout().is_terminal()));

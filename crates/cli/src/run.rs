@@ -81,7 +81,7 @@ fn perform(parsed: &Parsed, names: Names) -> ExitCode {
     if parsed.flag("detach") && parsed.value("attach").is_some() {
         // docker's words.
         let text = "conflicting options: cannot specify both --attach and --detach";
-        return failure(text, Some("see 'tote run --help'"), 125);
+        return failure(text, Some("see 'tote run --help'"), 1);
     }
     if parsed.flag("detach") && parsed.flag("rmi") {
         let text = "conflicting options: --rmi is done by the command that sees the end: leave out --detach";

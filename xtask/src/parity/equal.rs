@@ -98,6 +98,10 @@ pub(super) fn normal(text: &str) -> String {
         lines.push_str(&normal_line(line));
         lines.push('\n');
     }
+    // docker's client ends the line of a template also where there is nothing to print.
+    while lines == "\n" || lines.ends_with("\n\n") {
+        lines.pop();
+    }
     lines
 }
 

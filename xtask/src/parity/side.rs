@@ -1,4 +1,4 @@
-//! One of the two engines, and how it carries out a group.
+//! An engine, and how it carries out a group of lines.
 
 use super::lines::Group;
 use crate::dropin::{PATH, Place};
@@ -25,7 +25,7 @@ docker image prune -af
 docker import -c 'CMD [\"sh\"]' -c 'ENV PATH=/bin' ../rootfs.tar busybox
 ";
 
-/// What a line came to.
+/// Exit code and output of a line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     /// Exit code; 124 where the line did not end in time.

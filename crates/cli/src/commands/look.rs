@@ -75,7 +75,7 @@ const SIZES: Opt = Opt::flag("size", "Also count the size of a container's writa
 pub(crate) static INSPECT: Command = Command {
     usage: "[OPTIONS] NAME [NAME...]",
     details: "\
-Prints all that is known, as JSON in docker's fields. NAME is a container, or else an image, a volume, or a pod.",
+Prints all that is known, as JSON in docker's fields. NAME is a container, or else an image, a network, a volume, or a pod.",
     options: &[&Group {
         title: "",
         options: &[
@@ -84,10 +84,16 @@ Prints all that is known, as JSON in docker's fields. NAME is a container, or el
             Opt::value(
                 "type",
                 "TYPE",
-                "Search only objects of this type: container, image, volume or pod",
+                "Search only objects of this type: container, image, network, volume or pod",
             )
             .short('t')
-            .completes(Completes::Words(&["container", "image", "volume", "pod"])),
+            .completes(Completes::Words(&[
+                "container",
+                "image",
+                "network",
+                "volume",
+                "pod",
+            ])),
             LATEST,
         ],
     }],
@@ -114,7 +120,7 @@ Prints all that is known, as JSON in docker's fields. NAME is a container, or el
     ],
     ..Command::new(
         "inspect",
-        "Print details of containers, images, volumes and pods",
+        "Print details of containers, images, networks, volumes and pods",
         |parsed| exit::own(look::inspect(parsed)),
     )
 };

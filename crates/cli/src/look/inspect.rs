@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
 
-/// Inspects containers, images, volumes and pods.
+/// Inspects containers, images, networks, volumes and pods.
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let kind = parsed
         .value("type")

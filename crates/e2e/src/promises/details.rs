@@ -159,7 +159,7 @@ fn attach(cx: &Context) -> Result<()> {
         .refuses(125, &["valid streams are STDIN, STDOUT and STDERR"])?;
     cx.tote(&["run", "-d", "-a", "stdout", &cx.image(), "true"])
         .output()?
-        .refuses(125, &["cannot specify both --attach and --detach"])
+        .refuses(1, &["cannot specify both --attach and --detach"])
         .map(drop)
 }
 

@@ -6,7 +6,9 @@ use super::select::network_of;
 use crate::container::{Entry, find};
 use crate::network::PortRecord;
 use crate::pod::PodEntry;
-use crate::{ContainerError, EngineError, Home, ImageDetails, VolumeDetails, VolumeFault};
+use crate::{
+    ContainerError, EngineError, Home, ImageDetails, NetworkDetails, NetworkFault, VolumeDetails, VolumeFault,
+};
 use tote_store::StoreError;
 
 /// An object with all that a description of it tells.
@@ -16,13 +18,15 @@ pub enum InspectedObject {
     Container(Box<ContainerDetails>),
     /// An image.
     Image(Box<ImageDetails>),
+    /// A network.
+    Network(NetworkDetails),
     /// A volume.
     Volume(VolumeDetails),
     /// A pod.
     Pod(PodEntry),
 }
 
-/// Looks for a container, or else an image, or else a volume, or else a pod; `kind` says which of them it must
+/// Looks for a container, or else an image, a network, a volume, or a pod, in docker's order; `kind` says which of them it must
 /// be. `sizes` counts what a container wrote.
 ///
 /// # Errors
@@ -33,20 +37,23 @@ pub fn inspect_object(
     kind: Option<&str>,
     sizes: bool,
 ) -> Result<InspectedObject, EngineError> {
-    use InspectedObject::{Container, Image, Pod, Volume};
+    use InspectedObject::{Container, Image, Network, Pod, Volume};
     let container = || Ok(Container(Box::new(container_details(home, wanted, sizes)?)));
     let image = || Ok(Image(Box::new(crate::inspect_image(home, wanted, &[])?)));
+    let network = || Ok(Network(crate::inspect_network(home, wanted)?));
     let volume = || Ok(Volume(crate::inspect_volume(home, wanted)?));
     let pod = || Ok(Pod(crate::pod::find(home, wanted)?));
     match kind {
         Some("pod") => return pod(),
         Some("container") => return container(),
         Some("image") => return image(),
+        Some("network") => return network(),
         Some("volume") => return volume(),
         Some(other) => return Err(LookError::Kind(other.to_owned()).into()),
         None => {}
     }
-    let all: [&dyn Fn() -> Result<InspectedObject, EngineError>; 4] = [&container, &image, &volume, &pod];
+    let all: [&dyn Fn() -> Result<InspectedObject, EngineError>; 5] =
+        [&container, &image, &network, &volume, &pod];
     for look in all {
         match look() {
             Err(error) if is_missing(&error) => {}
@@ -62,7 +69,8 @@ fn is_missing(error: &EngineError) -> bool {
         EngineError::Container(ContainerError::NoContainer(_))
             | EngineError::Store(StoreError::NoImage(_))
             | EngineError::Pod(crate::pod::PodError::Missing(_))
-    ) || matches!(error.part(), Some(VolumeFault::Missing(_)))
+    ) || matches!(error.part(), Some(NetworkFault::NotFound(_)))
+        || matches!(error.part(), Some(VolumeFault::Missing(_)))
 }
 
 /// The ports of a container that are published, of a pod's member those of the pod, a line each; with `port` only where that one leads.

@@ -29,7 +29,7 @@ pub enum LookError {
     #[error("No such object: {0}")]
     Nothing(String),
     /// Not a kind of objects; docker's wording.
-    #[error("{0:?} is not a valid value for --type: give container, image, volume or pod")]
+    #[error("{0:?} is not a valid value for --type: give container, image, network, volume or pod")]
     Kind(String),
     /// docker's wording.
     #[error("No public port '{port}' published for {container}")]

@@ -30,6 +30,7 @@ pub fn object_details(home: &Home, of: &InspectedObject) -> Value {
     match of {
         InspectedObject::Container(of) => container_details(of),
         InspectedObject::Image(of) => image_details(of),
+        InspectedObject::Network(of) => network_details(of),
         InspectedObject::Volume(of) => volume_details(of),
         InspectedObject::Pod(of) => pod_details(home, of),
     }
