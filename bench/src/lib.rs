@@ -18,6 +18,7 @@ pub mod apparatus;
 pub mod chance;
 pub mod clock;
 pub mod counters;
+mod grid;
 pub mod interruption;
 pub mod leaks;
 pub mod machine;

@@ -1,8 +1,8 @@
 //! Scenarios: a file names the candidates, their needs, the expected answers and the claims about them. A new
 //! candidate is a new paragraph of JSON. The format: `docs/benchmarks.md`.
 
-use crate::apparatus;
 use crate::step::Step;
+use crate::{apparatus, grid};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -256,7 +256,13 @@ pub struct Comparison {
 impl Scenario {
     /// Parses a scenario. Fails if it cannot be measured, or names two candidates alike.
     pub fn parse(text: &str) -> Result<Self> {
-        let scenario: Scenario = serde_json::from_str(text).context("read the scenario")?;
+        let mut value: serde_json::Value = serde_json::from_str(text).context("read the scenario")?;
+        for list in ["candidates", "comparisons"] {
+            if let Some(paragraphs) = value.get_mut(list).and_then(serde_json::Value::as_array_mut) {
+                grid::expand(paragraphs).with_context(|| format!("fill in the {list}"))?;
+            }
+        }
+        let scenario: Scenario = serde_json::from_value(value).context("read the scenario")?;
         ensure!(
             !scenario.name.is_empty()
                 && scenario

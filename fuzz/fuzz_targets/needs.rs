@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tote_needs::{Contents, Node, Reason, Settings, Tree, needs};
+use tote_needs::{Contents, Node, Reason, References, Settings, Tree, needs};
 
 /// Bytes that every name has.
 struct Same<'a>(&'a [u8]);
@@ -23,6 +23,19 @@ fuzz_target!(|bytes: &[u8]| {
         tree.insert(file.as_bytes(), Node::File(bytes.len() as u64));
     }
     tree.insert(b"bin/sh", Node::Link(b"a".as_slice().into()));
-    let found = needs(&tree, &Same(bytes), [(&b"bin/a"[..], Reason::Command)], &Settings::default());
+    let settings = Settings {
+        path: b"/bin:/lib".to_vec(),
+        shell_words: true,
+        ..Settings::default()
+    };
+    let contents = Same(bytes);
+    let found = needs(&tree, &contents, [(&b"bin/a"[..], Reason::Command)], &settings);
     assert!(found.kept.keys().all(|path| tree.get(path).is_some()));
+    // What a file names is among what it needs.
+    let references = References::new(&tree, &contents, &settings);
+    let named = references.of(b"bin/a").expect("bytes can be read");
+    let words = references.shell_words(b"bin/a").expect("bytes can be read");
+    for reference in named.into_iter().chain(words) {
+        assert!(found.kept.contains_key(&reference.to));
+    }
 });

@@ -18,6 +18,7 @@ mod elf;
 mod enclosure;
 mod faults;
 mod finding;
+mod fuzz;
 mod guest;
 mod hot;
 mod man;
@@ -48,6 +49,7 @@ usage: cargo xtask COMMAND
   bench [NAME] [ARGUMENT…]        build the engine and run a benchmark of it
   faults [--debug] [SCENARIO…] [OPTION…]
                                   kill commands, and fail their system calls: is anything lost or left?
+  fuzz TARGET [SECONDS]           mutate inputs of a target of fuzz/, by what they reach in its code
   conformance SUITE --checkout DIR [--runtime PATH] [--passable FILE] [--limit SECONDS]
               [--no-unified|--only-unified] [FILTER]
                                   what runtime-tools or runc-bats, from a checkout, says of a runtime
@@ -101,6 +103,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
         ("parity", _) => return parity::run(&workspace, rest),
         ("bench", _) => bench::run(&workspace, rest)?,
         ("faults", _) => faults::run(&workspace, rest)?,
+        ("fuzz", _) => fuzz::run(&workspace, rest)?,
         _ => return Ok(usage()),
     }
     Ok(ExitCode::SUCCESS)

@@ -248,12 +248,13 @@ impl Graph {
     /// [`GraphError`].
     pub fn program(&self, id: &NodeId) -> Result<Option<&str>, GraphError> {
         let node = self.get(id).ok_or_else(|| GraphError::NoNode(id.short()))?;
-        if let Some(program) = node.program_named(&node.name) {
+        let name = node.title_program();
+        if let Some(program) = node.program_named(name) {
             return Ok(Some(program));
         }
         let closure = self.closure(&[*id])?;
         let others = closure.iter().filter_map(|id| self.get(id));
-        let named = others.filter_map(|other| other.program_named(&node.name)).next();
+        let named = others.filter_map(|other| other.program_named(name)).next();
         let only = || node.programs.first().filter(|_| node.programs.len() == 1);
         Ok(named.or_else(|| only().map(String::as_str)))
     }
@@ -373,6 +374,9 @@ mod tests {
         drafts[0].references.insert(1, String::new());
         drafts[1].programs.push("/usr/sbin/n0".to_owned());
         drafts[2].programs = vec!["/bin/other".to_owned()];
+        drafts.push(draft("n0/b,a", &[]));
+        drafts[3].kind = crate::NodeKind::Program;
+        drafts[3].programs = vec!["/usr/bin/a".to_owned(), "/usr/bin/b".to_owned()];
         let mut graph = Graph::default();
         for (id, node) in seal(&drafts, hash) {
             graph.insert(id, node);
@@ -381,6 +385,7 @@ mod tests {
             ("n0", "/usr/sbin/n0"),
             ("n1", "/usr/bin/n1"),
             ("n2", "/bin/other"),
+            ("n0/b,a", "/usr/bin/b"),
         ] {
             let id = graph.find(name, &|_| true).unwrap();
             assert_eq!(graph.program(&id).unwrap(), Some(program), "{name}");

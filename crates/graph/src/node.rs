@@ -9,7 +9,7 @@ pub type NodeId = Digest;
 /// A part of a root, with what it needs. Its document is the JSON of these fields in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Name: that of the package, or `dir:/PATH`.
+    /// Name: that of the package, `dir:/PATH`, or `NODE/PROGRAM,PROGRAM`.
     pub name: String,
     /// Version of the package; empty for a directory.
     pub version: String,
@@ -41,7 +41,7 @@ pub enum NodeKind {
     Package,
     /// A directory, or a part of one.
     Directory,
-    /// A program of the host with everything that it needs.
+    /// A program of the host, or some of a package, with everything that they need.
     Program,
 }
 
@@ -76,6 +76,16 @@ pub struct Within {
 }
 
 impl Node {
+    /// Name of the program that it stands for: the first one of a node of programs, or else its own.
+    pub(crate) fn title_program(&self) -> &str {
+        let last = self
+            .name
+            .rsplit('/')
+            .next()
+            .filter(|_| self.kind == NodeKind::Program);
+        last.map_or(&*self.name, |names| names.split(',').next().unwrap_or(names))
+    }
+
     /// The document, whose hash is the id.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
@@ -84,7 +94,8 @@ impl Node {
     }
 
     /// Its program of this name.
-    pub(crate) fn program_named(&self, name: &str) -> Option<&str> {
+    #[must_use]
+    pub fn program_named(&self, name: &str) -> Option<&str> {
         let file = |path: &&String| path.rsplit('/').next() == Some(name);
         self.programs.iter().find(file).map(String::as_str)
     }

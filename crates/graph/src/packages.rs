@@ -25,6 +25,8 @@ pub struct Package {
     pub depends: Vec<Vec<String>>,
     /// Other names that it has for those that depend on it.
     pub provides: Vec<String>,
+    /// True if all packages may use it without depending on it.
+    pub is_essential: bool,
 }
 
 /// Package manager of a package.
@@ -86,6 +88,7 @@ pub fn dpkg(text: &str) -> Vec<Package> {
                 .filter(|group| !group.is_empty())
                 .collect(),
             provides: field("Provides").split(',').filter_map(debian_name).collect(),
+            is_essential: field("Essential") == "yes",
         };
         Some(found).filter(|found| is_installed && !found.name.is_empty() && !found.version.is_empty())
     };
@@ -112,6 +115,7 @@ pub fn apk(text: &str) -> Vec<Package> {
                 .map(|name| vec![alpine_name(name)])
                 .collect(),
             provides: field("p").split_whitespace().map(alpine_name).collect(),
+            is_essential: false,
         };
         Some(found).filter(|found| !found.name.is_empty() && !found.version.is_empty())
     };

@@ -2,7 +2,7 @@
 
 use crate::object::{Contents, Object, library_names, object};
 use crate::pattern::{Captures, Pattern};
-use crate::script::{FIRST_BYTES, script_line};
+use crate::script::{FIRST_BYTES, script_line, shell_words};
 use crate::search::Search;
 use crate::tables::rules::{RULES, UNLIKELY};
 use crate::tree::{Node, Tree, join, parent};
@@ -36,6 +36,8 @@ pub struct Settings {
     pub locale: bool,
     /// True if only what is needed is kept; otherwise links and files that take no space are kept as well.
     pub only_needed: bool,
+    /// True if a program is kept whose name a kept shell script in a directory of `PATH` has: scripts say so in no other way.
+    pub shell_words: bool,
 }
 
 /// Needed objects of a root.
@@ -79,6 +81,32 @@ pub fn needs<'a>(
         analysis.links();
     }
     analysis.needs
+}
+
+/// Most bytes of a shell script that are searched for names of programs.
+const MAX_SCRIPT: usize = 4 << 20;
+
+/// Returns the places of the programs whose names a shell script has: each is a file in a directory of `PATH`.
+///
+/// # Errors
+/// The script cannot be read.
+pub(crate) fn programs_of(
+    tree: &Tree,
+    contents: &dyn Contents,
+    settings: &Settings,
+    path: &[u8],
+) -> std::io::Result<Vec<Vec<u8>>> {
+    let text = contents.read(path, 0, MAX_SCRIPT)?;
+    let dirs: Vec<&[u8]> = settings.path.split(|byte| *byte == b':').collect();
+    let is_program = |place: &Vec<u8>| {
+        let found = tree.resolve(place);
+        found.is_some_and(|found| matches!(tree.get(&found.path), Some(Node::File(_))))
+    };
+    let place = |word: &[u8]| match word.starts_with(b"/") {
+        true => Some(word.to_vec()).filter(|place| dirs.contains(&parent(place)) && is_program(place)),
+        false => dirs.iter().map(|dir| join(dir, word)).find(is_program),
+    };
+    Ok(shell_words(&text).into_iter().filter_map(place).collect())
 }
 
 /// A rule with its patterns parsed.
@@ -198,6 +226,12 @@ impl Analysis<'_> {
             if let Some(program) = line.by_env() {
                 self.program(program, path);
             }
+            let is_asked = self.settings.shell_words && self.is_in_path(path);
+            if is_asked && line.is_of_shell() && self.searched.insert(path.into()) {
+                for place in programs_of(self.tree, self.contents, self.settings, path)? {
+                    self.keep(&place, Reason::Named(path.into()), &[]);
+                }
+            }
             return Ok(());
         }
         if let Some(object) = object(self.contents, path, &first)? {
@@ -215,6 +249,12 @@ impl Analysis<'_> {
             }
         }
         Ok(())
+    }
+
+    /// True if a file is in a directory of `PATH`. Scripts elsewhere are for administrators and for the start of the system.
+    fn is_in_path(&self, path: &[u8]) -> bool {
+        let mut dirs = self.settings.path.split(|byte| *byte == b':');
+        dirs.any(|dir| dir.strip_prefix(b"/") == Some(parent(path)))
     }
 
     /// Keeps the interpreter and the libraries of an object; returns the places that these inherit.

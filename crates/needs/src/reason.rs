@@ -16,7 +16,7 @@ pub enum Reason {
     Needed(Box<[u8]>),
     /// Interpreter of that program.
     Interpreter(Box<[u8]>),
-    /// The text of that ELF file has its name.
+    /// The text of that ELF file or shell script has its name.
     Named(Box<[u8]>),
     /// Link that leads to that object.
     Link(Box<[u8]>),

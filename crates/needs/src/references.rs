@@ -1,6 +1,7 @@
 //! Names in one file: the edges whose closure programs need.
 
 use crate::Settings;
+use crate::analysis::programs_of;
 use crate::elf;
 use crate::object::{Contents, object};
 use crate::script::{FIRST_BYTES, script_line};
@@ -76,6 +77,25 @@ impl<'a> References<'a> {
             }
         }
         Ok(found)
+    }
+
+    /// Returns the programs whose names a shell script has; none for another file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn shell_words(&self, path: &[u8]) -> std::io::Result<Vec<FileReference>> {
+        if !matches!(self.tree.get(path), Some(Node::File(size)) if *size > 0) {
+            return Ok(Vec::new());
+        }
+        let first = self.contents.read(path, 0, FIRST_BYTES)?;
+        if !script_line(&first).is_some_and(|line| line.is_of_shell()) {
+            return Ok(Vec::new());
+        }
+        let places = programs_of(self.tree, self.contents, self.settings, path)?;
+        Ok(places
+            .iter()
+            .filter_map(|place| self.reference(place, place))
+            .collect())
     }
 
     fn reference(&self, place: &[u8], name: &[u8]) -> Option<FileReference> {

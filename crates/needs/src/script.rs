@@ -1,4 +1,6 @@
-//! First lines of scripts.
+//! First lines of scripts, and the words of those of shells.
+
+use std::collections::BTreeSet;
 
 /// Bytes that the kernel reads to recognise a format (`BINPRM_BUF_SIZE`). A longer `#!` line is cut off here.
 pub const FIRST_BYTES: usize = 256;
@@ -47,9 +49,97 @@ impl ScriptLine<'_> {
     }
 }
 
+/// Interpreters whose scripts begin programs by writing their names.
+const SHELLS: [&[u8]; 7] = [b"sh", b"bash", b"dash", b"ash", b"ksh", b"mksh", b"zsh"];
+
+impl ScriptLine<'_> {
+    /// True if the script is one of a shell.
+    pub(crate) fn is_of_shell(&self) -> bool {
+        let program = self.by_env().unwrap_or(self.program);
+        let name = program.rsplit(|byte| *byte == b'/').next();
+        name.is_some_and(|name| SHELLS.contains(&name))
+    }
+}
+
+/// Most different words of a script that count.
+const MAX_WORDS: usize = 4096;
+
+/// Returns the words of a shell script that may be programs: names and absolute paths, but no options, variables and comments.
+pub(crate) fn shell_words(text: &[u8]) -> BTreeSet<&[u8]> {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_+-./".contains(byte);
+    let mut words = BTreeSet::new();
+    let lines = text.split(|byte| *byte == b'\n');
+    for line in lines.filter(|line| !line.trim_ascii_start().starts_with(b"#")) {
+        let mut at = 0;
+        while let Some(found) = line[at..].iter().position(is_part) {
+            let begin = at + found;
+            let length = line[begin..].iter().position(|byte| !is_part(byte));
+            at = length.map_or(line.len(), |length| begin + length);
+            let word = &line[begin..at];
+            let before = begin.checked_sub(1).map(|place| line[place]);
+            let is_variable = before == Some(b'$') || line[..begin].ends_with(b"${");
+            let is_assigned = line.get(at) == Some(&b'=');
+            // `$bindir/name` and `${bindir}/name` are programs by their last part, wherever the script looks for them.
+            let is_below = is_variable || before == Some(b'}');
+            let word = match word.iter().rposition(|byte| *byte == b'/') {
+                Some(slash) if is_below => &word[slash + 1..],
+                _ if is_variable => continue,
+                _ => word,
+            };
+            let is_path = word.starts_with(b"/");
+            let is_name = !word.contains(&b'/') && !word.starts_with(b"-") && !word.starts_with(b".");
+            if !word.is_empty() && (is_path || is_name) && !is_assigned && words.len() < MAX_WORDS {
+                words.insert(word);
+            }
+        }
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_a_shell_script() {
+        let text = b"#!/bin/sh -e\n# cat is no program here\nrm=\"/bin/rm\"; x=`sed -n \"s/a/b/\"`\n\
+            if test -n \"$ls\" -a ${awk:-x}; then /usr/bin/mkdir -p ./here a/b; fi\n\
+            \"$bin/ours\" ${bin}/theirs $bin/\n";
+        let words: Vec<_> = shell_words(text)
+            .into_iter()
+            .map(String::from_utf8_lossy)
+            .collect();
+        for word in [
+            "/bin/rm",
+            "sed",
+            "test",
+            "/usr/bin/mkdir",
+            "if",
+            "fi",
+            "ours",
+            "theirs",
+        ] {
+            assert!(words.iter().any(|found| found == word), "{word}: {words:?}");
+        }
+        for word in ["cat", "rm", "ls", "awk", "-n", "-p", "./here", "a/b", "bin", ""] {
+            assert!(!words.iter().any(|found| found == word), "{word}: {words:?}");
+        }
+    }
+
+    #[test]
+    fn shells_are_known() {
+        for (line, is_shell) in [
+            ("#!/bin/sh\n", true),
+            ("#! /usr/bin/env bash\n", true),
+            ("#!/usr/bin/perl sh\n", false),
+        ] {
+            assert_eq!(
+                script_line(line.as_bytes()).unwrap().is_of_shell(),
+                is_shell,
+                "{line}"
+            );
+        }
+    }
 
     #[test]
     fn env_is_looked_through() {

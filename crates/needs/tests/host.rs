@@ -130,3 +130,114 @@ fn closures_have_what_ldd_finds() {
     }
     assert!(compared > 20, "ldd told of {compared} libraries");
 }
+
+/// A file that every name of a small root has.
+struct Same<'a>(&'a [u8]);
+
+impl Contents for Same<'_> {
+    fn read(&self, _path: &[u8], offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
+        Ok(self.0[from..self.0.len().min(from.saturating_add(length))].to_vec())
+    }
+}
+
+/// Numbers that follow one another without a pattern, always the same ones.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % end.max(1) as u64).unwrap_or_default()
+    }
+}
+
+/// Changes a file: numbers at the limits in its headers, single bytes anywhere, a part cut out or put elsewhere, an end.
+fn change(file: &mut Vec<u8>, numbers: &mut Numbers) {
+    const LIMITS: [u64; 8] = [0, 1, 7, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX, u64::MAX - 7];
+    for _ in 0..=numbers.below(4) {
+        let at = numbers.below(file.len());
+        match numbers.below(5) {
+            0 => {
+                let number = LIMITS[numbers.below(LIMITS.len())].to_le_bytes();
+                let at = numbers.below(file.len().min(1024)) & !7;
+                let end = file.len().min(at + 8);
+                file[at..end].copy_from_slice(&number[..end - at]);
+            }
+            1 => file.truncate(at),
+            2 => {
+                let part = file[at..file.len().min(at + numbers.below(64))].to_vec();
+                let to = numbers.below(file.len());
+                file.splice(to..to, part);
+            }
+            _ => {
+                if let Some(byte) = file.get_mut(at) {
+                    *byte = numbers.0.to_le_bytes()[3];
+                }
+            }
+        }
+    }
+}
+
+/// Programs, scripts and the linker's cache of this machine, changed at random: no panic, an end, and nothing but paths of the root.
+/// `cargo xtask fuzz needs` goes on from there.
+#[test]
+fn files_of_the_machine_that_were_changed() {
+    const LONGEST: usize = 16 << 10;
+    let mut files: Vec<Vec<u8>> = vec![std::fs::read(std::env::current_exe().unwrap()).unwrap()];
+    files.extend(std::fs::read("/etc/ld.so.cache"));
+    let programs = std::fs::read_dir("/usr/bin").unwrap();
+    let mut programs: Vec<_> = programs.map(|entry| entry.unwrap().path()).collect();
+    programs.sort();
+    let is_short = |path: &&std::path::PathBuf| path.metadata().is_ok_and(|meta| meta.len() < LONGEST as u64);
+    files.extend(
+        programs
+            .iter()
+            .filter(is_short)
+            .step_by(7)
+            .filter_map(|path| std::fs::read(path).ok()),
+    );
+    files.iter_mut().for_each(|file| file.truncate(LONGEST));
+    let settings = Settings {
+        path: b"/bin:/lib".to_vec(),
+        shell_words: true,
+        ..Settings::default()
+    };
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    for round in 0..150 {
+        let mut file = files[round % files.len()].clone();
+        change(&mut file, &mut numbers);
+        let mut tree = Tree::default();
+        for dir in ["bin", "etc", "lib"] {
+            tree.insert(dir.as_bytes(), Node::Directory);
+        }
+        for path in [
+            "bin/a",
+            "etc/ld.so.cache",
+            "lib/libc.so.6",
+            "lib/ld-linux-x86-64.so.2",
+        ] {
+            tree.insert(path.as_bytes(), Node::File(file.len() as u64));
+        }
+        tree.insert(b"bin/sh", Node::Link(b"a".as_slice().into()));
+        let contents = Same(&file);
+        let found = needs(&tree, &contents, [(&b"bin/a"[..], Reason::Command)], &settings);
+        assert!(
+            found.kept.keys().all(|path| tree.get(path).is_some()),
+            "round {round}"
+        );
+        let search = References::new(&tree, &contents, &settings);
+        let named = [
+            search.of(b"bin/a").unwrap(),
+            search.shell_words(b"bin/a").unwrap(),
+        ]
+        .concat();
+        for reference in named {
+            assert!(
+                found.kept.contains_key(&reference.to),
+                "round {round}: {reference:?}"
+            );
+        }
+    }
+}

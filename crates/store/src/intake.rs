@@ -6,6 +6,7 @@
 
 use crate::StoreError;
 use crate::dir::Dir;
+use crate::key::Key;
 use crate::known::KNOWN;
 use crate::layer::{CONTENTS, FRAMING, Layer, LayerRecord, LayerSizes, Output, SIZES, Stored};
 use crate::objects::{Incoming, Origin};
@@ -83,8 +84,16 @@ struct Intake<'a> {
     framing: Output,
     contents: BufWriter<Output>,
     /// The large file whose pieces are being received.
-    large: Option<Incoming<'a>>,
+    large: Option<Large<'a>>,
     sizes: LayerSizes,
+}
+
+/// A large file on its way.
+enum Large<'a> {
+    /// A file that is written as it comes.
+    Written(Incoming<'a>),
+    /// A file whose content the object of this key is expected to have.
+    Expected(Key),
 }
 
 impl<'a> Intake<'a> {
@@ -138,20 +147,26 @@ impl<'a> Intake<'a> {
                 let origin = objects.put(&file.key, bytes, &file.attributes, &file.path)?;
                 self.note(file, origin)
             }
-            Part::Piece => {
-                if self.large.is_none() {
-                    self.large = Some(objects.incoming()?);
-                }
-                self.large.as_mut().map_or(Ok(()), |large| large.write(bytes))
+            Part::Begin(path, size) => {
+                self.large = Some(match objects.expected(path, *size) {
+                    Some(key) => Large::Expected(key),
+                    None => Large::Written(objects.incoming()?),
+                });
+                Ok(())
             }
-            Part::End(file) => match self.large.take() {
-                Some(large) => {
-                    let origin = large.finish(&file.key, &file.attributes, &file.path)?;
-                    self.note(file, origin)
-                }
-                // A file ends only after its pieces.
-                None => Ok(()),
+            Part::Piece => match &mut self.large {
+                Some(Large::Written(large)) => large.write(bytes),
+                Some(Large::Expected(_)) | None => Ok(()),
             },
+            Part::End(file) => {
+                let origin = match self.large.take() {
+                    Some(Large::Written(large)) => large.finish(&file.key, &file.attributes, &file.path)?,
+                    Some(Large::Expected(key)) => objects.take_expected(&key, file)?,
+                    // A file ends only after its beginning.
+                    None => return Ok(()),
+                };
+                self.note(file, origin)
+            }
         }
     }
 

@@ -43,6 +43,7 @@ mod disk;
 mod doomed;
 mod erofs;
 mod error;
+mod expected;
 mod fault;
 mod gap;
 mod held;

@@ -9,6 +9,7 @@ use crate::store::{Store, sha256, sha256_hex};
 use rustix::io::Errno;
 use serde::Deserialize;
 use std::collections::HashSet;
+use tote_archive::Change;
 use tote_image::Digest;
 
 pub(crate) const NODES: &str = "nodes";
@@ -82,6 +83,26 @@ impl Store {
             size: stored.size,
         };
         Ok(stored.into_iter().map(content).collect())
+    }
+
+    /// Returns the paths that a layer adds, in its order, without the root; none for a layer that is lost.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn layer_paths(&self, diff_id: &Digest) -> Result<Vec<Box<[u8]>>, StoreError> {
+        let Some(dir) = self.layer_dir(diff_id)? else {
+            return Ok(Vec::new());
+        };
+        let mut paths: Vec<Box<[u8]>> = Vec::new();
+        layer::changes(&dir, diff_id, |change, _| {
+            if let Change::Add(entry) = change
+                && !entry.path.is_root()
+            {
+                paths.push(entry.path.as_bytes().into());
+            }
+            Ok(())
+        })?;
+        Ok(paths)
     }
 
     /// Layers that nodes have.

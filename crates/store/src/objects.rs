@@ -12,7 +12,7 @@ use crate::share::HostFiles;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Gid, Mode, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::Errno;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,9 @@ use tote_sys::best_effort;
 
 /// Minimum length in bytes of a run of zeros that becomes a hole.
 const HOLE: usize = 32 << 10;
+
+/// Objects of files by the paths at which they are expected, each with its size.
+pub(crate) type Expected = HashMap<EntryPath, (Key, u64)>;
 
 #[derive(Debug)]
 pub(crate) struct Objects {
@@ -33,6 +36,8 @@ pub(crate) struct Objects {
     pub(crate) replaced: AtomicBool,
     /// Objects that this process has written or compared since it may add to the store: they need no second look.
     seen: Mutex<HashSet<Key>>,
+    /// Files that are about to come, because they are read out of the store.
+    expected: Mutex<Expected>,
 }
 
 /// Origin of an object.
@@ -59,6 +64,7 @@ impl Objects {
             own,
             replaced: AtomicBool::new(false),
             seen: Mutex::default(),
+            expected: Mutex::default(),
         }
     }
 
@@ -68,9 +74,22 @@ impl Objects {
         self.seen().insert(*key);
     }
 
-    /// Forgets which objects are whole: a right to add ends.
+    /// Forgets which objects are whole and which files are expected: a right to add ends.
     pub(crate) fn forget_seen(&self) {
         self.seen().clear();
+        self.expect(Expected::new());
+    }
+
+    /// Expects these files instead of others.
+    pub(crate) fn expect(&self, files: Expected) {
+        *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = files;
+    }
+
+    /// Returns the key of the file that is expected at a path with this size.
+    pub(crate) fn expected_key(&self, path: &EntryPath, size: u64) -> Option<Key> {
+        let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = expected.get(path).filter(|(_, known)| *known == size);
+        found.map(|(key, _)| *key)
     }
 
     pub(crate) fn seen(&self) -> MutexGuard<'_, HashSet<Key>> {
@@ -180,7 +199,7 @@ impl Objects {
     }
 
     /// True if an object's content has this hash.
-    fn has_hash(&self, name: &str, hash: &ContentHash) -> bool {
+    pub(crate) fn has_hash(&self, name: &str, hash: &ContentHash) -> bool {
         let file = self.dir.open_file(name);
         file.is_ok_and(|file| crate::key::content_hash(file).is_ok_and(|found| found == *hash))
     }
@@ -339,6 +358,15 @@ impl Incoming<'_> {
             }
         }
         self.written = self.size;
+        Ok(())
+    }
+
+    /// Fills it with the content of another object, which has this size.
+    pub(crate) fn fill(&mut self, name: &str, size: u64) -> Result<(), StoreError> {
+        let dir = &self.objects.dir;
+        let from = dir.open_file(name).map_err(dir.failed("open", name))?;
+        duplicate(&from, &self.file).map_err(dir.failed("copy", name))?;
+        (self.size, self.written) = (size, size);
         Ok(())
     }
 

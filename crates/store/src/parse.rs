@@ -39,6 +39,8 @@ pub(crate) struct Batch {
 pub(crate) enum Part {
     /// A file with its whole content.
     Whole(FoundFile),
+    /// The beginning of a large file, with its path and size; without bytes.
+    Begin(EntryPath, u64),
     /// The next bytes of a large file.
     Piece,
     /// The end of the large file whose pieces came before; without bytes.
@@ -226,6 +228,7 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
 
     fn large_file(&mut self, entry: Entry, size: u64) -> Result<(), Interrupted> {
         let is_hashed_on_the_way = self.begin_hash(size);
+        self.batch.push(Part::Begin(entry.path.clone(), size), 0);
         let mut hash = Sha256::new();
         loop {
             let room = self.batch.room(BATCH);

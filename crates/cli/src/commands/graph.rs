@@ -14,7 +14,8 @@ Closures: what a program needs, and nothing else. An import makes nodes of a roo
 no package has. Each node knows which others it references and why, and is known by the hash of all that. `tote graph run` \
 runs a program with exactly its closure as the root file system.
 
-NODE is a name, `NAME=VERSION`, or an id or its beginning.",
+NODE is a name, `NAME=VERSION`, or an id or its beginning. `NODE/PROGRAM`, or `NODE/PROGRAM,PROGRAM`, is a node of only these \
+programs of its closure: with what they need, and the data of their packages.",
     subcommands: &[Section {
         title: "Commands",
         commands: &[&RUN, &IMPORT, &BUILD, &LS, &TREE, &WHY, &DIFF, &DU, &PROFILE, &RM, &GC],
@@ -31,6 +32,8 @@ read-only unless `--read-only=false` is given.
 `NODE`
 : the closure of a node. Where a program in it has the name of the node, or the node has only one, that runs with the ARGs; otherwise \
 the first ARG is the program
+`NODE/PROGRAM`, `NODE/PROGRAM,PROGRAM`
+: of the closure of a node only these programs, what they need, and the data of their packages; the first one runs with the ARGs
 `PROGRAM`, `host:PROGRAM`
 : a program of this machine, by name or path, with the libraries and files that it needs. Nothing has to be imported. The container \
 has copies of its own, which share blocks with the machine's files where the file system can: an upgrade of the machine changes no \
@@ -62,6 +65,10 @@ container, and the next start has what is new
         Example {
             about: "A server out of an image, without the rest of the image",
             line: "tote graph import debian-nginx && tote graph run --rm nginx -g 'daemon off;'",
+        },
+        Example {
+            about: "A database server and its client, without the other tools of their packages",
+            line: "tote graph profile set db mariadb-server/mariadbd,mariadb-install-db,mariadb && tote graph run -it profile:db bash",
         },
     ],
     exit_status: RUN_STATUS,

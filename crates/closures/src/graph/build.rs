@@ -4,7 +4,8 @@ use super::GraphFault;
 use super::closure::image_with;
 use super::import::open_dir;
 use super::parts::add_files;
-use super::place::{GraphRoot, find, forget_starts, graph, lock, path_in, roots_dir};
+use super::place::{GraphRoot, forget_starts, graph, lock, path_in, roots_dir};
+use super::programs::find_or_make;
 use crate::{EngineError, Home, open_store};
 use rustix::fd::AsFd as _;
 use std::path::Path;
@@ -58,7 +59,7 @@ fn add(
     let mut references = Vec::new();
     for package in &file.packages {
         references.push(NodeReference {
-            to: find(home, &graph, package)?,
+            to: find_or_make(home, store, &mut graph, package)?,
             why: format!("packages has {package}"),
         });
     }

@@ -3,7 +3,8 @@
 use super::import::{OfRoot, open_dir};
 use super::names::{read_names, scan};
 use super::parts::Root;
-use super::place::{HostFile, Stamp, StartRecord, find, graph, lock, path_in, starts_dir};
+use super::place::{HostFile, Stamp, StartRecord, graph, lock, path_in, starts_dir};
+use super::programs::{find_or_make, is_no_node};
 use super::{CLOSURE_LABEL, GraphFault, host_settings, profile};
 use crate::apart::among_owners;
 use crate::{EngineError, Home, MachineError, open_store};
@@ -106,17 +107,10 @@ fn make(home: &Home, text: &str) -> Result<(), EngineError> {
     let name = text.strip_prefix("host:");
     let found = match name {
         None => {
-            let graph = graph(&store)?;
-            match find(home, &graph, text) {
+            let mut graph = graph(&store)?;
+            match or_nothing(&store, find_or_make(home, &store, &mut graph, text)) {
                 Ok(id) => Some((graph, id)),
-                Err(error)
-                    if matches!(
-                        error.part(),
-                        Some(GraphFault::Graph(tote_graph::GraphError::NoNode(_)))
-                    ) =>
-                {
-                    None
-                }
+                Err(error) if is_no_node(&error) => None,
                 Err(error) => return Err(error),
             }
         }

@@ -12,6 +12,14 @@ pub enum GraphFault {
     /// Neither a node nor a program of the host.
     #[error("no node and no program of this machine is named {0}")]
     Nothing(String),
+    /// A program that is nowhere in a closure.
+    #[error("the closure of {node} has no program {program}")]
+    NoProgram {
+        /// The node.
+        node: String,
+        /// Name of the program.
+        program: String,
+    },
     /// A program of the host that is not below /usr, or that not everyone may read.
     #[error(
         "cannot make a closure of {0}: only programs below /usr that every user may read are shared with containers"
@@ -112,6 +120,7 @@ impl tote_records::PartError for GraphFault {
             }
             Self::Graph(GraphError::Ambiguous { .. }) => "give NAME=VERSION, or the beginning of the id",
             Self::Graph(GraphError::Missing { .. }) => "import its image or package once more",
+            Self::NoProgram { .. } => "programs are executable files in directories named bin and sbin",
             Self::NoRoot(_) => "'tote graph ls --roots' lists what was imported",
             Self::Twice { .. } => "give one version of each package",
             Self::NoPackage(_) => {

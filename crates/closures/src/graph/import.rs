@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use tote_bundle::Image;
 use tote_graph::{BASE, Draft, NodeKind, Part, seal, split};
-use tote_needs::{Contents, Node, References, Tree};
+use tote_image::Digest;
+use tote_needs::{Contents, FileReference, Node, References, Tree};
 use tote_rootfs::HostImage;
 use tote_state::record;
 use tote_store::{Ingest, Store, sha256};
@@ -125,7 +126,14 @@ pub fn graph_import(home: &Home, source: &GraphSource) -> Result<GraphImported, 
                 is_host: false,
                 keeps_times: true,
             };
-            import(home, &store, &name, root, &all_of(root.files, &name)?)
+            let id = store.resolve(image)?;
+            import(
+                home,
+                (&store, Some(&id)),
+                &name,
+                root,
+                &all_of(root.files, &name)?,
+            )
         }
         GraphSource::Directory(path) => {
             let dir = open_dir(Path::new(path))?;
@@ -135,12 +143,12 @@ pub fn graph_import(home: &Home, source: &GraphSource) -> Result<GraphImported, 
                 is_host: false,
                 keeps_times: false,
             };
-            import(home, &store, &name, root, &all_of(root.files, &name)?)
+            import(home, (&store, None), &name, root, &all_of(root.files, &name)?)
         }
         GraphSource::Debs(places) => {
             let mut unpacked = Unpacked::of(home, places)?;
             let inventory = unpacked.inventory(&name)?;
-            let made = import(home, &store, &name, unpacked.root(), &inventory)?;
+            let made = import(home, (&store, None), &name, unpacked.root(), &inventory)?;
             // Elsewhere a package manager or the image's maker has seen to that.
             let unmet = tote_graph::packages::unmet(&inventory.installed.packages);
             Ok(GraphImported { unmet, ..made })
@@ -159,7 +167,7 @@ pub fn graph_import(home: &Home, source: &GraphSource) -> Result<GraphImported, 
                 _ => None,
             };
             let inventory = of_host(root, skeleton.layer(), wanted)?;
-            import(home, &store, &name, root, &inventory)
+            import(home, (&store, None), &name, root, &inventory)
         }
     }
 }
@@ -243,12 +251,15 @@ fn of_host(
 
 fn import(
     home: &Home,
-    store: &Store,
+    (store, expected): (&Store, Option<&Digest>),
     name: &str,
     root: Root<'_>,
     inventory: &Inventory,
 ) -> Result<GraphImported, EngineError> {
     let ingest = store.ingest_at_once()?;
+    if let Some(image) = expected {
+        ingest.expect(&store.image(image)?)?;
+    }
     let parts = split(&inventory.tree, &inventory.installed.lists);
     let mut made: Vec<Made> = Vec::with_capacity(parts.len());
     for part in &parts {
@@ -358,6 +369,10 @@ fn add_files_references(root: Root<'_>, inventory: &Inventory, parts: &[Part], d
     let contents = OfRoot::new(root);
     let settings = host_settings();
     let search = References::new(&inventory.tree, &contents, &settings);
+    let is_essential = |at: usize| {
+        let package = parts[at].package;
+        package.is_some_and(|package| inventory.installed.packages[package].is_essential)
+    };
     for (at, part) in parts.iter().enumerate() {
         for path in &part.paths {
             // A file that cannot be read names nothing that could be found.
@@ -365,17 +380,25 @@ fn add_files_references(root: Root<'_>, inventory: &Inventory, parts: &[Part], d
             if part.package.is_some() {
                 found.extend(search.link(path));
             }
-            for reference in found {
-                let name = String::from_utf8_lossy(&reference.name).into_owned();
-                let why = format!("/{} names {name}", String::from_utf8_lossy(path));
+            // Packages depend on all that their scripts begin, but for what every system has.
+            let is_program = drafts[at]
+                .programs
+                .iter()
+                .any(|program| program.trim_start_matches('/').as_bytes() == &**path);
+            let words = is_program.then(|| search.shell_words(path).unwrap_or_default());
+            let mut add = |reference: &FileReference, counts: &dyn Fn(usize) -> bool| {
+                let name = String::from_utf8_lossy(&reference.name);
                 let places = std::iter::once(&reference.to).chain(&reference.links);
-                for place in places {
-                    if let Some(&to) = owners.get(&**place)
-                        && to != at
-                    {
-                        drafts[at].references.entry(to).or_insert_with(|| why.clone());
+                for to in places.filter_map(|place| owners.get(&**place).copied()) {
+                    if to != at && counts(to) {
+                        let why = || format!("/{} names {name}", String::from_utf8_lossy(path));
+                        drafts[at].references.entry(to).or_insert_with(why);
                     }
                 }
+            };
+            found.iter().for_each(|reference| add(reference, &|_| true));
+            for reference in words.iter().flatten() {
+                add(reference, &is_essential);
             }
         }
     }

@@ -14,6 +14,7 @@ mod names;
 mod parts;
 mod place;
 mod profile;
+mod programs;
 mod report;
 mod usage;
 
@@ -39,6 +40,7 @@ pub(crate) const CLOSURE_LABEL: &str = "tote.graph.closure";
 fn host_settings() -> Settings {
     Settings {
         path: tote_bundle::DEFAULT_PATH.as_bytes().to_vec(),
+        shell_words: true,
         ..Settings::default()
     }
 }

@@ -2,7 +2,8 @@
 
 use super::GraphFault;
 use super::closure::{ClosureStart, image_of};
-use super::place::{find, graph, lock, profiles, profiles_dir};
+use super::place::{graph, lock, profiles, profiles_dir};
+use super::programs::find_or_make;
 use crate::apart::among_owners;
 use crate::{EngineError, Home, open_store};
 use std::path::PathBuf;
@@ -41,9 +42,16 @@ pub fn profile_set(home: &Home, name: &str, nodes: &[String]) -> Result<u64, Eng
     let path = path(home, name)?;
     let _lock = lock(home)?;
     let store = open_store(home)?;
-    let graph = graph(&store)?;
-    let ids: Result<Vec<_>, _> = nodes.iter().map(|text| find(home, &graph, text)).collect();
-    let ids = ids?;
+    let mut graph = graph(&store)?;
+    let find = |text| find_or_make(home, &store, &mut graph, text);
+    let ids = or_nothing(
+        &store,
+        nodes
+            .iter()
+            .map(String::as_str)
+            .map(find)
+            .collect::<Result<Vec<_>, _>>(),
+    )?;
     let image = or_nothing(&store, image_of(&store, &graph, &ids))?;
     let mut profile: Profile = record::read(&path)?.unwrap_or_default();
     let program = match ids.first() {

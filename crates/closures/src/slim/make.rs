@@ -82,6 +82,7 @@ fn add(
         return Ok(report);
     }
     let ingest = store.ingest_at_once()?;
+    ingest.expect(&image)?;
     let divided = Divided {
         root,
         links: &links,
@@ -222,6 +223,8 @@ fn settings(config: &ImageConfig, request: &SlimRequest) -> Settings {
         zone: value("TZ").into_bytes(),
         locale: locale.iter().any(|name| is_other(&name)),
         only_needed: false,
+        // The runs have begun what scripts begin.
+        shell_words: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `tote graph run` of programs of the host.
 
-use super::graph::{run, text};
+use super::graph::{graph, run, text};
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
@@ -13,6 +13,16 @@ pub(super) const TESTS: &[Test] = &[
         "graph::a_program_of_the_host_has_its_libraries_only",
         &[Need::Program("sort")],
         of_host,
+    ),
+    test(
+        "graph::an_installed_package_is_imported_with_what_it_needs",
+        &[
+            Need::Program("dpkg"),
+            Need::Program("grep"),
+            Need::Program("tar"),
+            Need::Program("sha256sum"),
+        ],
+        installed,
     ),
     test(
         "graph::an_upgrade_of_the_host_changes_no_container",
@@ -36,6 +46,55 @@ fn of_host(cx: &Context) -> Result<()> {
         "the machine's accounts are inside"
     );
     run(cx, &["no-such-program"])?.refuses(125, &["no-such-program"])?;
+    Ok(())
+}
+
+fn installed(cx: &Context) -> Result<()> {
+    graph(cx, &["import", "deb:grep"])?
+        .exits(0)?
+        .has_out("deb:grep: ")?;
+    graph(cx, &["why", "grep", "libc6"])?
+        .exits(0)?
+        .has_out("libc6=")?;
+    let said = Invocation::new(["grep", "--version"]).output()?;
+    ensure!(
+        run(cx, &["grep", "--version"])?.exits(0)?.out() == said.out(),
+        "grep says something else"
+    );
+    // No package of the machine that grep does not need is there, and neither is one of its files.
+    let listed = graph(cx, &["ls", "--format", "{{.Name}}"])?.exits(0)?.out();
+    ensure!(
+        !listed.lines().any(|name| name == "bash" || name == "apt"),
+        "{listed}"
+    );
+    run(cx, &["--entrypoint", "/usr/bin/apt-get", "grep"])?.refuses(127, &["/usr/bin/apt-get"])?;
+    // The package's list of files and the container's agree on the program, byte for byte.
+    let sum = |out: String| out.split(' ').next().unwrap_or_default().to_owned();
+    let own = sum(Invocation::new(["sha256sum", "/usr/bin/grep"])
+        .output()?
+        .exits(0)?
+        .out());
+    let archive = cx.path("closure.tar")?;
+    cx.tote(&[
+        "graph",
+        "run",
+        "--network",
+        "none",
+        "--name",
+        "c",
+        "grep",
+        "--version",
+    ])
+    .output()?
+    .exits(0)?;
+    cx.tote(&["export", "-o", &archive, "c"]).output()?.exits(0)?;
+    cx.tote(&["rm", "c"]).output()?.exits(0)?;
+    let script = "tar -xOf \"$1\" usr/bin/grep | sha256sum";
+    let inside = Invocation::new(["sh", "-c", script, "sh", &archive])
+        .output()?
+        .exits(0)?
+        .out();
+    ensure!(sum(inside) == own, "the container's grep is another file");
     Ok(())
 }
 

@@ -62,6 +62,7 @@ mod front;
 mod full_disk;
 mod graph;
 mod graph_host;
+mod graph_programs;
 mod graph_sources;
 mod habits;
 mod health;
@@ -135,6 +136,7 @@ mod second_attack_streams;
 mod secrets;
 mod signals;
 mod slim;
+mod slim_options;
 mod state_files;
 mod storage;
 mod stored;
@@ -198,6 +200,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     round_trip::TESTS,
     prepared::TESTS,
     slim::TESTS,
+    slim_options::TESTS,
     image::TESTS,
     host_image::TESTS,
     isolation::TESTS,
@@ -244,6 +247,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     foreign::TESTS,
     graph::TESTS,
     graph_host::TESTS,
+    graph_programs::TESTS,
     graph_sources::TESTS,
     habits::TESTS,
     concurrency::TESTS,

@@ -1,4 +1,4 @@
-use super::{Tar, add_layer, digest, options, store};
+use super::{Tar, add_image, add_layer, digest, options, store};
 use crate::{Limits, Slot, Store, StoreError};
 use std::io::Read as _;
 
@@ -154,4 +154,47 @@ fn many_at_once() {
         .map(|shard| store.objects.dir.enter(shard).unwrap().names().unwrap().len())
         .sum();
     assert_eq!(objects, 50 + 8);
+}
+
+#[test]
+fn large_files_of_an_image_are_taken_as_they_are() {
+    let (_dir, store) = store();
+    let image = add_image(&store, &[&sample()]).unwrap();
+    let ingest = store.ingest().unwrap();
+    ingest.expect(&image).unwrap();
+    let large: Vec<u8> = (0..3_000_000u32).flat_map(u32::to_le_bytes).collect();
+    let add = |tar: Tar| ingest.add_layer(&*tar.end(), Limits::default());
+    let same = add(Tar::default().file("bin/large", &large)).unwrap();
+    assert_eq!((same.sizes.files, same.sizes.written), (1, 0));
+    // With other attributes it is another object of the same bytes.
+    let other = add(Tar::default().entry(b'0', "bin/large", 0o755, "", &large)).unwrap();
+    assert_eq!((other.sizes.files, other.sizes.written), (1, 12_000_000));
+    let mut out = Vec::new();
+    let mut archive = store.layer_archive(&other.diff_id).unwrap();
+    archive.read_to_end(&mut out).unwrap();
+    assert_eq!(digest(&out), other.diff_id);
+    // At another path, and with another size, it is any file.
+    let moved = add(Tar::default().file("large", &large)).unwrap();
+    assert_eq!(moved.sizes.written, 0);
+    let longer = [&large[..], b"x"].concat();
+    assert_eq!(
+        add(Tar::default().file("bin/large", &longer))
+            .unwrap()
+            .sizes
+            .written,
+        12_000_001
+    );
+    // A file that is not what the image's layers say is told, since its bytes are gone.
+    let mut changed = large.clone();
+    changed[5] ^= 1;
+    let error = add(Tar::default().file("bin/large", &changed)).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    // Without the expectation it is a file as any other.
+    drop(ingest);
+    let ingest = store.ingest().unwrap();
+    let layer = ingest.add_layer(
+        &*Tar::default().file("bin/large", &changed).end(),
+        Limits::default(),
+    );
+    assert_eq!(layer.unwrap().sizes.written, 12_000_000);
 }

@@ -32,7 +32,9 @@ fn a_node_keeps_its_layer() {
     let files = store.layer_files(&kept.diff_id).unwrap();
     assert_eq!(files.len(), 1);
     assert_eq!((files[0].digest, files[0].size), (digest(b"1"), 1));
+    assert_eq!(store.layer_paths(&kept.diff_id).unwrap(), [Box::from(&b"a"[..])]);
     assert_eq!(store.layer_files(&lost.diff_id).unwrap(), []);
+    assert!(store.layer_paths(&lost.diff_id).unwrap().is_empty());
     store.remove_node(&id).unwrap();
     assert_eq!(store.nodes().unwrap(), []);
     let swept = store.sweep(Patience::Endless).unwrap().unwrap();
