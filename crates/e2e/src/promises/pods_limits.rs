@@ -47,18 +47,8 @@ fn limit_of(dir: &Path) -> Option<String> {
 
 fn limits(cx: &Context) -> Result<()> {
     let image = cx.image();
-    let create = [
-        "pod",
-        "create",
-        "--memory",
-        "96m",
-        "--memory-swap",
-        "96m",
-        "--cpus",
-        "1.5",
-        "p",
-    ];
-    let id = done(cx, &create)?;
+    let create = "pod create --memory 96m --memory-swap 96m --cpus 1.5 p";
+    let id = done(cx, &create.split(' ').collect::<Vec<_>>())?;
     let member = sleeper(cx, &["--pod", "p", "--stop-timeout", "0", "--name", "a"])?;
     let own = memory_of(cx, "a")?;
     // On v2 there may be a group between the two.
@@ -93,19 +83,8 @@ fn limits(cx: &Context) -> Result<()> {
         eaten.transcript()
     );
     // A member's own cgroup is inside the pod's as well.
-    sleeper(
-        cx,
-        &[
-            "--pod",
-            "p",
-            "--stop-timeout",
-            "0",
-            "--name",
-            "b",
-            "--memory",
-            "32m",
-        ],
-    )?;
+    let options = "--pod p --stop-timeout 0 --name b --memory 32m";
+    sleeper(cx, &options.split(' ').collect::<Vec<_>>())?;
     ensure!(memory_of(cx, "b")?.starts_with(&pod));
     done(cx, &["pod", "restart", "p"])?;
     ensure!(

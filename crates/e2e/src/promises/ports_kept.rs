@@ -92,7 +92,11 @@ ask 127.0.0.1 8080 | wc -l
 fn revived(cx: &Context) -> Result<()> {
     let script = r#"
 look > "$FILE.before"
-killed() { kill -9 $(awk '/^PPid/ { print $2 }' /proc/$(tote inspect -f '{{.State.Pid}}' $1)/status); while tote ps -q | grep -q .; do sleep 0.02; done; }
+# The container ends with its monitor, if not in the same moment.
+killed() {
+    first=$(tote inspect -f '{{.State.Pid}}' $1); kill -9 $(awk '/^PPid/ { print $2 }' /proc/$first/status)
+    while tote ps -q | grep -q . || grep -qs '^State:.[DRST]' /proc/$first/status; do sleep 0.02; done
+}
 for policy in always unless-stopped; do
 for next in 'tote run --rm --network none "$IMAGE" true' 'tote run --name kept --network none "$IMAGE" true; tote rm kept >/dev/null' 'tote rm -f another'; do
     serve web --restart $policy -p 8080:80

@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 use tote_sys::Errno;
 
 /// The names of the socket, and of the lock of those that start the holder and of its end, beside the records of networks.
-fn names(home: &Home) -> (&'static str, &'static str) {
-    match home.caller {
+fn names(of: Caller) -> (&'static str, &'static str) {
+    match of {
         Caller::User => (".rootless", ".rootless-lock"),
         Caller::Root | Caller::NestedRoot => (".ports", ".ports-lock"),
     }
@@ -32,8 +32,8 @@ fn dir(home: &Home) -> Result<OwnedFd, Errno> {
 }
 
 /// The path of the state root may be longer than an address; that of a descriptor is not.
-fn address(home: &Home, dir: BorrowedFd<'_>) -> Result<SocketAddrUnix, Errno> {
-    SocketAddrUnix::new(format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), names(home).0))
+fn address(of: Caller, dir: BorrowedFd<'_>) -> Result<SocketAddrUnix, Errno> {
+    SocketAddrUnix::new(format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), names(of).0))
 }
 
 fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
@@ -46,9 +46,21 @@ fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// connect(2)'s if no holder listens.
 pub(crate) fn connect(home: &Home) -> Result<OwnedFd, Errno> {
+    connect_of(home, home.caller)
+}
+
+/// Connects to the holder of a user's networks, also from the user namespace of these networks, where this process counts as root.
+///
+/// # Errors
+/// connect(2)'s if no holder listens.
+pub(crate) fn connect_to_users(home: &Home) -> Result<OwnedFd, Errno> {
+    connect_of(home, Caller::User)
+}
+
+fn connect_of(home: &Home, of: Caller) -> Result<OwnedFd, Errno> {
     let dir = dir(home)?;
     let socket = socket(SocketFlags::empty())?;
-    rustix::net::connect(&socket, &address(home, dir.as_fd())?)?;
+    rustix::net::connect(&socket, &address(of, dir.as_fd())?)?;
     Ok(socket)
 }
 
@@ -59,7 +71,7 @@ pub(crate) fn listen(home: &Home) -> Result<OwnedFd, Errno> {
     let socket = socket(SocketFlags::NONBLOCK)?;
     // unix(7): bind(2) gives the new file the socket's own mode.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    rustix::net::bind(&socket, &address(home, dir.as_fd())?)?;
+    rustix::net::bind(&socket, &address(home.caller, dir.as_fd())?)?;
     rustix::net::listen(&socket, 128)?;
     Ok(socket)
 }
@@ -70,7 +82,7 @@ pub(crate) fn remove(home: &Home) -> Result<(), Errno> {
 }
 
 fn remove_in(home: &Home, dir: BorrowedFd<'_>) -> Result<(), Errno> {
-    match rustix::fs::unlinkat(dir, names(home).0, AtFlags::empty()) {
+    match rustix::fs::unlinkat(dir, names(home.caller).0, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno),
     }
@@ -129,5 +141,5 @@ pub(crate) fn receive(from: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Er
 
 /// The lock under which a holder begins and ends; `None` where another process has it and the caller does not wait.
 pub(crate) fn lock(home: &Home, waits: bool) -> Result<Option<std::fs::File>, tote_state::StateError> {
-    tote_state::locked::locked(&home.networks().join(names(home).1), true, waits)
+    tote_state::locked::locked(&home.networks().join(names(home.caller).1), true, waits)
 }

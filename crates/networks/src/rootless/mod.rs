@@ -165,7 +165,7 @@ pub fn enter_user(home: &Home) -> Result<(), EngineError> {
 /// # Errors
 /// [`NetworkFault`].
 pub fn enter_network(home: &Home) -> Result<(), EngineError> {
-    let entered = socket::connect(home).and_then(|connection| {
+    let entered = socket::connect_to_users(home).and_then(|connection| {
         let (_, network, _) = socket::enter(&connection, socket::ENTER)?;
         std::mem::forget(connection);
         move_to_network(&network)
