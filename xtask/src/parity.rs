@@ -1,7 +1,7 @@
 //! `cargo xtask parity`: runs command lines of docker's reference with docker and with tote, and compares how they
 //! end and what they print.
 //!
-//! The lines are in [`tables`], in groups, each of which begins without containers, volumes, networks of its own and
+//! The lines are in the folder `tables`, in groups, each of which begins without containers, volumes, networks of its own and
 //! images but one. docker is the installed client with a daemon of its own; both engines run in an [`Enclosure`], in
 //! the same directory and one after the other, and see the same shell, files and network. Ids, points in time,
 //! addresses and the widths of columns are made equal before the comparison, and of objects in JSON the names of fields count.
