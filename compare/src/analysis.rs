@@ -165,7 +165,8 @@ fn block(cells: &[&Cell], baseline: &str, series: &Series, samples: &[Sample], c
             noisy: summary
                 .as_ref()
                 .is_some_and(|found| found.n > 2 && found.iqr > NOISE * found.median),
-            ratio: ratio(&of, &to, chance).filter(|_| faults.is_empty()),
+            // Numbers that are all 0, such as latencies in whole milliseconds, have no ratio.
+            ratio: ratio(&of, &to, chance).filter(|ratio| faults.is_empty() && ratio.of_medians.is_finite()),
             phases: if series.of.is_none() {
                 phases(cell, &runs)
             } else {
@@ -377,6 +378,18 @@ pub(crate) mod tests {
         assert!(slow.ratio.is_none(), "what failed is not compared");
         let ratio = rows[0].ratio.unwrap();
         assert!((ratio.of_medians - 4.0 / 41.5).abs() < 1e-9, "{ratio:?}");
+    }
+
+    #[test]
+    fn numbers_that_are_all_zero_have_no_ratio() {
+        let samples = ["slow", "fast"].map(|name| sample(name, 0, &[0, 0], None));
+        let tables = tables(&Results::of(header(), samples.to_vec()), "slow");
+        let rows = &tables[0].blocks[0].rows;
+        assert_eq!(rows.len(), 2);
+        assert!(
+            rows.iter()
+                .all(|row| row.summary.is_some() && row.ratio.is_none())
+        );
     }
 
     #[test]

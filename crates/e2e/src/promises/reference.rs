@@ -84,7 +84,7 @@ const LINES: &[Line] = &[
     ("volume rm named", 0, "named"),
 ];
 
-/// The same about networks, which not every user of this machine may have.
+/// Lines about networks, which not every user of this machine may have.
 const NETWORK_LINES: &[Line] = &[
     ("network create --subnet 10.213.77.0/24 mesh", 0, "ID"),
     ("inspect -f {{.Name}}+{{.Driver}} mesh", 0, "mesh bridge"),
