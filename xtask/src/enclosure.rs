@@ -61,6 +61,30 @@ pub(crate) enum Shown {
     Second,
 }
 
+impl Shown {
+    /// Parses the word of a command line that chooses the hierarchies; `None` for any other word.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        [Self::First, Self::Second]
+            .into_iter()
+            .find(|shown| shown.word() == Some(word))
+    }
+
+    /// Returns the word that [`Self::named`] turns into this; `None` for all, which no word chooses.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            Self::All => None,
+            Self::First => Some("--no-unified"),
+            Self::Second => Some("--only-unified"),
+        }
+    }
+}
+
+/// Makes a path of a command line absolute, because what is run has directories of its own. Links are not resolved: a
+/// program may depend on its name.
+pub(crate) fn absolute(path: &str) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("path {path:?}"))
+}
+
 impl Enclosure {
     /// Returns the directory for the files of a run.
     pub(crate) fn scratch(self) -> PathBuf {

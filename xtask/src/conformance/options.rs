@@ -1,7 +1,7 @@
 //! The command line of a run.
 
 use super::suite::Suite;
-use crate::enclosure::Shown;
+use crate::enclosure::{Shown, absolute};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,9 +54,10 @@ impl Options {
                 "--passable" => options.passable = Some(absolute(value()?)?),
                 "--logs" => options.logs = Some(absolute(value()?)?),
                 "--limit" => options.limit = seconds(value()?)?,
-                "--no-unified" => options.shown = Shown::First,
-                "--only-unified" => options.shown = Shown::Second,
-                option if option.starts_with('-') => bail!("conformance: no option {option}"),
+                option if option.starts_with('-') => {
+                    options.shown =
+                        Shown::named(option).with_context(|| format!("conformance: no option {option}"))?;
+                }
                 filter if options.filter.is_none() => options.filter = Some(filter.to_owned()),
                 second => bail!("conformance: one filter, not also {second:?}"),
             }
@@ -83,19 +84,10 @@ impl Options {
             }
         }
         option("--limit", self.limit.as_secs().to_string());
-        match self.shown {
-            Shown::All => {}
-            Shown::First => words.push("--no-unified".to_owned()),
-            Shown::Second => words.push("--only-unified".to_owned()),
-        }
+        words.extend(self.shown.word().map(str::to_owned));
         words.extend(self.filter.clone());
         words
     }
-}
-
-/// Makes a path absolute, because tests run in directories of their own.
-fn absolute(path: &str) -> Result<PathBuf> {
-    std::path::absolute(path).with_context(|| format!("path {path:?}"))
 }
 
 fn seconds(text: &str) -> Result<Duration> {

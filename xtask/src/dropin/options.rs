@@ -1,7 +1,7 @@
 //! The command line.
 
 use super::engine::Engine;
-use crate::enclosure::Shown;
+use crate::enclosure::{Shown, absolute};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
@@ -36,9 +36,10 @@ impl Options {
                 "--against" => options.reference = Some(absolute(value()?)?),
                 "--engine" => options.engine = Some(Engine::parse(value()?)?),
                 "--logs" => options.logs = Some(absolute(value()?)?),
-                "--no-unified" => options.shown = Shown::First,
-                "--only-unified" => options.shown = Shown::Second,
-                option if option.starts_with('-') => bail!("dropin: no option {option}"),
+                option if option.starts_with('-') => {
+                    options.shown =
+                        Shown::named(option).with_context(|| format!("dropin: no option {option}"))?;
+                }
                 filter if options.filter.is_none() => options.filter = Some(filter.to_owned()),
                 second => bail!("dropin: one filter, not also {second:?}"),
             }
@@ -62,20 +63,10 @@ impl Options {
         if let Some(engine) = self.engine {
             words.extend(["--engine", engine.name()].map(str::to_owned));
         }
-        match self.shown {
-            Shown::All => {}
-            Shown::First => words.push("--no-unified".to_owned()),
-            Shown::Second => words.push("--only-unified".to_owned()),
-        }
+        words.extend(self.shown.word().map(str::to_owned));
         words.extend(self.filter.clone());
         words
     }
-}
-
-/// Makes a path absolute, because engines run in directories of their own. Links are not resolved: a runtime may
-/// depend on its name.
-fn absolute(path: &str) -> Result<PathBuf> {
-    std::path::absolute(path).with_context(|| format!("path {path:?}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::enclosure::Shown;
+use crate::enclosure::{Shown, absolute};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
@@ -25,17 +25,16 @@ impl Options {
         while let Some(&word) = rest.next() {
             let mut path = || {
                 let value = rest.next();
-                let value = value.with_context(|| format!("parity: {word} needs a value"))?;
-                // Links are not resolved: a wrapper may depend on its name.
-                std::path::absolute(value).with_context(|| format!("path {value:?}"))
+                absolute(value.with_context(|| format!("parity: {word} needs a value"))?)
             };
             match word {
                 "--tote" => options.tote = Some(path()?),
                 "--docker" => options.docker = Some(path()?),
                 "--logs" => options.logs = Some(path()?),
-                "--no-unified" => options.shown = Shown::First,
-                "--only-unified" => options.shown = Shown::Second,
-                option if option.starts_with('-') => bail!("parity: no option {option}"),
+                option if option.starts_with('-') => {
+                    options.shown =
+                        Shown::named(option).with_context(|| format!("parity: no option {option}"))?;
+                }
                 filter if options.filter.is_none() => options.filter = Some(filter.to_owned()),
                 second => bail!("parity: one filter, not also {second:?}"),
             }
@@ -56,11 +55,7 @@ impl Options {
                 words.extend([name.to_owned(), path.display().to_string()]);
             }
         }
-        match self.shown {
-            Shown::All => {}
-            Shown::First => words.push("--no-unified".to_owned()),
-            Shown::Second => words.push("--only-unified".to_owned()),
-        }
+        words.extend(self.shown.word().map(str::to_owned));
         words.extend(self.filter.clone());
         words
     }
