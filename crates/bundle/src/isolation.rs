@@ -21,6 +21,8 @@ pub struct VmOptions {
     pub memory: Option<u64>,
     /// `cpus=`: number of processors; without it `--cpus` counts.
     pub processors: Option<u32>,
+    /// `template=no`: the machine boots, also where it could go on from a template.
+    pub boots: bool,
 }
 
 /// Why a value of `--isolation` is refused.
@@ -30,7 +32,9 @@ pub enum IsolationError {
     #[error("invalid isolation: {0}: only default and vm are supported")]
     Unknown(String),
     /// A part of the value is not one of a virtual machine's.
-    #[error("invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,memory=SIZE,cpus=NUMBER")]
+    #[error(
+        "invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,memory=SIZE,cpus=NUMBER,template=yes|no"
+    )]
     Part(String),
 }
 
@@ -62,6 +66,8 @@ impl FromStr for VmOptions {
                     let number = number.parse().ok().filter(|number| (1..=1024).contains(number));
                     vm.processors = Some(number.ok_or_else(wrong)?);
                 }
+                ("template", "yes") => vm.boots = false,
+                ("template", "no") => vm.boots = true,
                 _ => return Err(wrong()),
             }
         }
@@ -82,10 +88,11 @@ mod tests {
             accel: Some(Acceleration::Tcg),
             memory: Some(256 << 20),
             processors: Some(2),
+            boots: true,
         };
         for text in [
-            "vm=qemu,accel=tcg,memory=256m,cpus=2",
-            "vm,cpus=2,memory=256m,accel=tcg",
+            "vm=qemu,accel=tcg,memory=256m,cpus=2,template=no",
+            "vm,template=yes,cpus=2,memory=256m,accel=tcg,template=no",
         ] {
             assert_eq!(text.parse(), Ok(whole.clone()), "{text}");
         }
@@ -97,6 +104,7 @@ mod tests {
             "vm,cpus=0",
             "vm,memory=x",
             "vm,qemu=1",
+            "vm,template",
         ] {
             assert!(text.parse::<VmOptions>().is_err(), "{text}");
         }

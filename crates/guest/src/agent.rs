@@ -24,11 +24,10 @@ enum Work {
 
 /// Serves the host until the machine is to end.
 pub(crate) fn serve(port: OwnedFd, copy: CopyFn) -> Result<(), GuestError> {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut agent = Agent {
         port,
         copy,
-        guest: Guest::new(&release),
+        guest: Guest::new(&crate::machine::release()),
         sessions: BTreeMap::new(),
     };
     while !agent.turn()? {}
@@ -159,7 +158,7 @@ impl Agent {
                 }
             }
             // What there is room for is found at the next turn.
-            Order::Room(..) | Order::PowerOff => {}
+            Order::Room(..) | Order::PowerOff | Order::Wake(_) => {}
         }
     }
 
@@ -191,15 +190,19 @@ impl Agent {
 
     /// Sends as much as the channel takes.
     fn write(&mut self) -> Result<(), GuestError> {
-        let out = self.guest.outgoing();
-        while !out.is_empty() {
-            match rustix::io::write(&self.port, out) {
-                Ok(length) => _ = out.drain(..length),
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(GuestError::kernel("write to", "the channel")(errno)),
-            }
-        }
-        Ok(())
+        send(&self.port, self.guest.outgoing())
     }
+}
+
+/// Sends as much of the bytes as the channel takes, and removes that.
+pub(crate) fn send(port: &OwnedFd, out: &mut Vec<u8>) -> Result<(), GuestError> {
+    while !out.is_empty() {
+        match rustix::io::write(port, out) {
+            Ok(length) => _ = out.drain(..length),
+            Err(Errno::AGAIN) => break,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(GuestError::kernel("write to", "the channel")(errno)),
+        }
+    }
+    Ok(())
 }

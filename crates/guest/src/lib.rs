@@ -25,11 +25,13 @@ mod machine;
 mod processes;
 mod report;
 mod session;
+mod template;
 mod terminal;
 mod worker;
 
 pub use machine::{CONTAINERS, DISKS, IMAGE, IMAGE_DISK, PORT, SHARES, SHARES_TAG, VIRTIOFS};
 pub use processes::{PROCESSES, parse_listing};
+pub use template::TEMPLATE;
 pub use worker::{COPY, CopyFn};
 
 use std::os::fd::AsFd as _;

@@ -1,6 +1,7 @@
 //! From the start of process 1 to a machine in which plans can be performed.
 
 use crate::error::GuestError;
+use crate::template;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_move};
@@ -54,6 +55,10 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
     make_directory("/dev/pts")?;
     system("devpts", "/dev/pts", "devpts")?;
     make_directory(DISKS)?;
+    let port = open_port()?;
+    if template::is_asked() {
+        template::sleep(&port)?;
+    }
     let disk = format!("{DISKS}/{IMAGE_DISK}");
     // The drivers find all disks one after another, and the image's is the first.
     appear(IMAGE_DISK, || {
@@ -65,6 +70,15 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
     if has_shares {
         mount_shares()?;
     }
+    Ok(port)
+}
+
+/// Returns the release of the kernel.
+pub(crate) fn release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+fn open_port() -> Result<OwnedFd, GuestError> {
     let port = appear(PORT, port)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(&port, flags, Mode::empty()).map_err(GuestError::kernel("open", &port))
@@ -110,13 +124,7 @@ fn link_disks() -> Result<(), GuestError> {
 
 /// True if the machine has a virtio device of this kind.
 fn has_device(kind: u32) -> bool {
-    let devices = std::fs::read_dir("/sys/bus/virtio/devices");
-    let mut devices = devices.into_iter().flatten().flatten();
-    devices.any(|device| {
-        let number = std::fs::read_to_string(device.path().join("device")).unwrap_or_default();
-        let number = number.trim().trim_start_matches("0x");
-        u32::from_str_radix(number, 16) == Ok(kind)
-    })
+    !template::devices(kind).is_empty()
 }
 
 /// Loads the modules that the initramfs has, in the order of its list, but those of devices that the machine has not.

@@ -28,6 +28,7 @@ mod console;
 mod copy;
 mod cover;
 mod descend;
+mod entropy;
 mod entry;
 mod errand;
 mod event;
@@ -100,6 +101,7 @@ pub use clock::utc_offset;
 pub use clone3::CloneFlags;
 pub use coming::ComingNetwork;
 pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
+pub use entropy::{SEED, renew_entropy};
 pub use entry::enter;
 pub use errand::{
     ContentOverlay, MountRights, SocketKind, Tree, Unlocked, device_mount, network_namespace, open_in,
@@ -121,7 +123,7 @@ pub use lasting::{LastingMount, mount_number};
 pub use link_state::has_carrier;
 pub use lock::{is_locked, lock_file};
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};
-pub use mortal::spawn_mortal;
+pub use mortal::{OPEN_FOR_BOTH, spawn_mortal, spawn_reporting};
 pub use mount::{Make, MountOp, Quirk, Target};
 pub use namespace::{NewUserNamespace, own_mounts, user_namespace_of};
 pub use node::DeviceNode;

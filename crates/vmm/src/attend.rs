@@ -2,9 +2,10 @@
 
 use crate::console::{Tail, last_words};
 use crate::shares::Server;
+use crate::sleeper::Sleeper;
 use crate::streams::{KILL_IN_GUEST, OUTPUTS, RESIZED, Streams, Waiting};
 use crate::visitors::{Call, Visitors};
-use crate::vmm::{Booted, Vmm, Wires};
+use crate::vmm::{Booted, Vmm};
 use crate::{Machine, VmmError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd as _;
@@ -14,7 +15,7 @@ use tote_channel::{End, Event, Host, Session};
 use tote_sys::Errno;
 
 /// Time in which the guest has to come up: TCG on a host with ten times as many tasks as processors takes a minute.
-const BOOT: Duration = Duration::from_secs(180);
+pub(crate) const BOOT: Duration = Duration::from_secs(180);
 
 /// Bytes that are read of a stream at a time.
 const CHUNK: usize = 32 << 10;
@@ -58,12 +59,12 @@ pub(crate) fn attend_within(
     streams: Streams<'_>,
     warn: &mut dyn FnMut(String),
 ) -> Verdict {
-    let (mut attendant, booted) = match Attendant::boot(vmm, machine, streams) {
+    let (mut attendant, booted) = match Attendant::boot((vmm, machine), streams, warn) {
         Ok(begun) => begun,
         Err(error) => return failed(&error, false),
     };
     attendant.patience = patience;
-    attendant.attend(booted, plan, warn)
+    attendant.attend(booted, (Some(vmm), plan), warn)
 }
 
 /// Returns the verdict of a machine that failed: docker's 137 of a killed container, once there is one.
@@ -87,6 +88,8 @@ pub(crate) struct Attendant<'a> {
     console: Option<UnixStream>,
     /// Server of shared directories.
     server: Option<Server>,
+    /// The machine, as long as it goes on from a template and has not said that it is up.
+    sleeper: Option<Sleeper>,
     last: Tail,
     waiting: [Waiting; 2],
     session: Option<Session>,
@@ -113,35 +116,21 @@ struct Ready {
 
 impl<'a> Attendant<'a> {
     fn boot(
-        vmm: &dyn Vmm,
-        machine: &Machine,
+        (vmm, machine): (&dyn Vmm, &Machine),
         streams: Streams<'a>,
+        warn: &mut dyn FnMut(String),
     ) -> Result<(Self, Box<dyn Booted>), VmmError> {
         if streams.size().is_some() {
             streams.silence()?;
         }
-        let pair = || {
-            let (ours, theirs) = UnixStream::pair()?;
-            ours.set_nonblocking(true)?;
-            Ok::<_, std::io::Error>((ours, theirs))
-        };
         let (server, shares) = match machine.shares.as_ref().map(Server::begin).transpose()? {
             Some((server, stream)) => (Some(server), Some(stream)),
             None => (None, None),
         };
-        let make = || Ok::<_, std::io::Error>((pair()?, pair()?));
-        let ((channel, theirs), (console, console_theirs)) = make().map_err(|error| {
-            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-            VmmError::kernel("make sockets for the virtual machine")(errno)
-        })?;
-        let wires = Wires {
-            channel: theirs,
-            console: console_theirs,
-            shares,
-        };
-        let booted = vmm.boot(machine, wires)?;
+        let (sleeper, (channel, console, booted)) = Sleeper::begin(vmm, machine, shares, warn)?;
         let attendant = Self {
             server,
+            sleeper,
             ..Self::new(streams, channel, Some(console))
         };
         Ok((attendant, booted))
@@ -157,6 +146,7 @@ impl<'a> Attendant<'a> {
             channel_ended: false,
             console,
             server: None,
+            sleeper: None,
             last: Tail::default(),
             waiting: [Waiting::default(), Waiting::default()],
             session: None,
@@ -179,13 +169,24 @@ impl<'a> Attendant<'a> {
     pub(crate) fn attend(
         mut self,
         mut booted: Box<dyn Booted>,
-        plan: &[u8],
+        (vmm, plan): (Option<&dyn Vmm>, &[u8]),
         warn: &mut dyn FnMut(String),
     ) -> Verdict {
         let verdict = loop {
-            match self.turn(booted.as_mut(), plan, warn) {
-                Ok(None) => {}
+            let error = match self.turn(booted.as_mut(), plan, warn) {
+                Ok(None) => continue,
                 Ok(Some(verdict)) => break Ok(verdict),
+                Err(error) => error,
+            };
+            let (Some(vmm), Some(sleeper)) = (vmm, self.sleeper.take()) else {
+                break Err(error);
+            };
+            let words = booted.end();
+            match sleeper.boot_instead(vmm, &self.explained(error, words), warn) {
+                Ok((channel, console, instead)) => {
+                    (self.channel, self.console, booted) = (channel, Some(console), instead);
+                    (self.host, self.channel_ended, self.begin) = (Host::new(), false, Instant::now());
+                }
                 Err(error) => break Err(error),
             }
         };
@@ -225,6 +226,9 @@ impl<'a> Attendant<'a> {
         plan: &[u8],
         warn: &mut dyn FnMut(String),
     ) -> Result<Option<Verdict>, VmmError> {
+        if let Some(sleeper) = self.sleeper.as_mut().filter(|_| booted.runs()) {
+            sleeper.wake(&mut self.host)?;
+        }
         let ready = self.wait(booted)?;
         if ready.control {
             booted.advance()?;
@@ -364,6 +368,7 @@ impl<'a> Attendant<'a> {
         for event in self.host.received(&buffer[..length])? {
             match event {
                 Event::Ready(kernel) => {
+                    self.sleeper = None;
                     self.visitors.kernel(&kernel);
                     self.begin_container(plan)?;
                 }

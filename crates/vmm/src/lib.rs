@@ -31,7 +31,12 @@ mod error;
 mod machine;
 mod qemu;
 mod qmp;
+mod save;
+mod saved;
+#[cfg(test)]
+mod saved_tests;
 mod shares;
+mod sleeper;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -41,8 +46,9 @@ mod vmm;
 
 pub use attend::{Verdict, attend};
 pub use error::VmmError;
-pub use machine::{Accel, Disk, Link, Machine, Shares};
+pub use machine::{Accel, Begin, Disk, Layout, Link, Machine, Shares, Template};
 pub use qemu::{PROGRAM, Qemu};
+pub use save::save;
 pub use shares::{CAPABILITIES, SERVERS};
 pub use streams::{KILL_IN_GUEST, Streams};
 pub use visit::visit;

@@ -58,6 +58,58 @@ pub struct Shares {
     pub tag: String,
 }
 
+/// Number of disks and of network devices of a machine that is saved. What goes on from it may have fewer: the others are placeholders
+/// then, which the guest leaves alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// Number of disks.
+    pub disks: u8,
+    /// Number of network devices.
+    pub links: u8,
+}
+
+/// Machine that was saved, or is to be: its files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Template {
+    /// File that is its memory.
+    pub memory: PathBuf,
+    /// File with the state of its devices.
+    pub state: PathBuf,
+    /// Its devices.
+    pub layout: Layout,
+}
+
+/// Way in which a machine begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Begin {
+    /// Its kernel boots.
+    #[default]
+    Boot,
+    /// Its kernel boots, and the machine is saved when its guest is ready.
+    Save {
+        /// The files.
+        template: Template,
+        /// Word of the kernel's command line by which its first process knows.
+        word: String,
+    },
+    /// The machine goes on from a template.
+    Resume(Template),
+}
+
+impl Begin {
+    /// Returns the files of a machine that is to be saved, or was.
+    #[must_use]
+    pub fn template(&self) -> Option<&Template> {
+        match self {
+            Self::Boot => None,
+            Self::Save { template, .. } | Self::Resume(template) => Some(template),
+        }
+    }
+}
+
 /// A machine that runs one container. Its paths are those of the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,4 +134,6 @@ pub struct Machine {
     pub shares: Option<Shares>,
     /// Name of the serial port that is the channel.
     pub port: String,
+    /// Way in which it begins.
+    pub begin: Begin,
 }

@@ -1,23 +1,31 @@
 //! QEMU, with its smallest machine.
 
 use crate::console::{Tail, last_words};
+use crate::machine::Begin;
 use crate::qmp::Qmp;
+use crate::saved::{self, Files, MEMORY, Starting};
 use crate::vmm::{Booted, Vmm, Wires};
 use crate::{Accel, Disk, Link, Machine, Shares, VmmError};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::FdFlags;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::io::Read as _;
+use std::io::{IoSlice, Read as _};
+use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use tote_sys::{Errno, best_effort, tsc_khz};
+use tote_sys::{Errno, OPEN_FOR_BOTH, best_effort, spawn_reporting, tsc_khz};
 
 /// Name of the program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
 
 /// QEMU.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Qemu;
+pub struct Qemu {
+    /// User and group that it belongs to, if it is another one than this process's.
+    pub user: Option<u32>,
+}
 
 impl Vmm for Qemu {
     fn boot(&self, machine: &Machine, wires: Wires) -> Result<Box<dyn Booted>, VmmError> {
@@ -29,28 +37,48 @@ impl Vmm for Qemu {
         }
         let [control, channel, console] = fds.map(|fd| fd.as_raw_fd());
         let shares = shares.map(|fd| fd.as_raw_fd());
+        let files = Files::open(machine)?;
         #[expect(
             clippy::disallowed_methods,
             reason = "a machine is a program of the host, at a path that was found before"
         )]
         let mut command = Command::new(&machine.program);
         command
-            .args(arguments(machine, tsc_khz(), (control, channel, console), shares))
+            .args(arguments(
+                machine,
+                files.is_none().then(tsc_khz).flatten(),
+                (control, channel, console),
+                shares,
+            ))
             .env_clear()
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        let mut child = tote_sys::spawn_mortal(&mut command).map_err(|error| start(machine, error))?;
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        let spawned = match &files {
+            None => tote_sys::spawn_mortal(&mut command).map(|child| (child, None)),
+            Some(_) => {
+                spawn_reporting(&mut command, &OPEN_FOR_BOTH).map(|(child, calls)| (child, Some(calls)))
+            }
+        };
+        let (mut child, listener) = spawned.map_err(|error| start(machine, error))?;
         drop((theirs, wires));
-        let running = Running {
+        let mut running = Running {
             pidfd: pidfd(&child)?,
             errors: child.stderr.take(),
             child,
             control: ours,
-            qmp: Qmp::new(),
+            qmp: Qmp::new(files.as_ref().map(|files| files.state.as_raw_fd())),
+            file: None,
             words: Tail::default(),
         };
         running.unblock()?;
+        if let (Some(files), Some(listener)) = (files, listener) {
+            let handed = files.hand_out(machine, &listener, &mut running);
+            handed.inspect_err(|_| drop(running.end()))?;
+        }
         Ok(Box::new(running))
     }
 }
@@ -106,9 +134,6 @@ fn arguments(
         ("-m", format!("{}M", machine.memory)),
         ("-smp", machine.processors.to_string()),
         ("-display", "none".to_owned()),
-        ("-kernel", machine.kernel.display().to_string()),
-        ("-initrd", machine.initramfs.display().to_string()),
-        ("-append", command_line(machine.accel, tsc_khz)),
         ("-chardev", format!("socket,id=control,fd={control}")),
         ("-mon", "chardev=control,mode=control".to_owned()),
         ("-chardev", format!("socket,id=console,fd={console}")),
@@ -122,13 +147,24 @@ fn arguments(
         ("-object", "rng-random,id=random,filename=/dev/urandom".to_owned()),
         ("-device", "virtio-rng-device,rng=random".to_owned()),
     ];
-    let disks = machine.disks.iter().flat_map(disk);
-    let links = machine.links.iter().flat_map(link);
+    let kernel = kernel(machine, tsc_khz);
+    let disks = machine
+        .disks
+        .iter()
+        .flat_map(disk)
+        .chain(saved::spare_disks(machine));
+    let links = machine
+        .links
+        .iter()
+        .flat_map(link)
+        .chain(saved::spare_links(machine));
     let shares = machine.shares.iter().zip(shares);
     let shares = shares.flat_map(|(shares, socket)| share(machine.memory, shares, socket));
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
     let pairs = pairs
         .into_iter()
+        .chain(kernel)
+        .chain(saved::words(machine))
         .chain(disks)
         .chain(links)
         .chain(shares)
@@ -136,16 +172,31 @@ fn arguments(
     flags.into_iter().chain(pairs).collect()
 }
 
-/// Returns the type of the machine. A server of files has the guest's memory in common with QEMU.
+/// Returns the words for the kernel. The one of a machine that goes on is in its memory.
+fn kernel(machine: &Machine, tsc_khz: Option<u64>) -> Vec<(&'static str, String)> {
+    let mut line = command_line(machine.accel, tsc_khz);
+    match &machine.begin {
+        Begin::Resume(_) => return Vec::new(),
+        Begin::Save { word, .. } => line += &format!(" {word}=1"),
+        Begin::Boot => {}
+    }
+    vec![
+        ("-kernel", machine.kernel.display().to_string()),
+        ("-initrd", machine.initramfs.display().to_string()),
+        ("-append", line),
+    ]
+}
+
+/// Returns the type of the machine. A server of files has the guest's memory in common with QEMU, and a template's is a file.
 fn machine_type(machine: &Machine) -> String {
-    let memory = machine.shares.as_ref().map_or("", |_| ",memory-backend=memory");
-    format!("microvm{memory}")
+    let apart = machine.shares.is_some() || machine.begin != Begin::Boot;
+    format!("microvm{}", if apart { ",memory-backend=memory" } else { "" })
 }
 
 /// Returns the words for shared directories. Their device has no form for guests of the time before virtio's first standard, so no
 /// device of the machine has it then.
 fn share(memory: u64, shares: &Shares, socket: i32) -> [(&'static str, String); 4] {
-    let memory = format!("memory-backend-memfd,id=memory,size={memory}M,share=on");
+    let memory = format!("memory-backend-memfd,id={MEMORY},size={memory}M,share=on");
     [
         ("-object", memory),
         ("-global", "virtio-mmio.force-legacy=false".to_owned()),
@@ -197,6 +248,8 @@ struct Running {
     errors: Option<ChildStderr>,
     control: UnixStream,
     qmp: Qmp,
+    /// File for the state of a machine that is saved.
+    file: Option<OwnedFd>,
     words: Tail,
 }
 
@@ -210,6 +263,40 @@ impl Running {
                 .map_or(Ok(()), |errors| rustix::io::ioctl_fionbio(errors, true))
         };
         set().map_err(failed)
+    }
+
+    /// Sends what there is to say: a few short lines in the whole conversation, for which there is room.
+    fn say(&mut self) -> Result<(), VmmError> {
+        let Some(line) = self.qmp.take_outgoing() else {
+            return Ok(());
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let file = self.file.as_ref().filter(|_| line.with_file);
+        let fds: Vec<BorrowedFd<'_>> = file.map(AsFd::as_fd).into_iter().collect();
+        if !fds.is_empty() {
+            // There is space for one.
+            let _fits = control.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        let bytes = [IoSlice::new(&line.bytes)];
+        match rustix::net::sendmsg(&self.control, &bytes, &mut control, SendFlags::NOSIGNAL) {
+            Ok(_) | Err(Errno::PIPE) => Ok(()),
+            Err(errno) => Err(VmmError::kernel("talk to the virtual machine monitor")(errno)),
+        }
+    }
+}
+
+impl Starting for Running {
+    fn waits(&self) -> [BorrowedFd<'_>; 2] {
+        [self.control.as_fd(), self.pidfd.as_fd()]
+    }
+
+    fn speak(&mut self) -> Result<(), VmmError> {
+        self.advance()
+    }
+
+    fn is_open(&self) -> bool {
+        self.qmp.is_answered()
     }
 }
 
@@ -233,13 +320,22 @@ impl Booted for Running {
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(VmmError::kernel(failed)(errno)),
             }
-            // Two short lines in the whole conversation: there is room for them.
-            let answer = self.qmp.take_outgoing();
-            match rustix::io::write(&self.control, &answer) {
-                Ok(_) | Err(Errno::PIPE) => {}
-                Err(errno) => return Err(VmmError::kernel(failed)(errno)),
-            }
+            self.say()?;
         }
+    }
+
+    fn runs(&self) -> bool {
+        self.qmp.runs()
+    }
+
+    fn save(&mut self, state: OwnedFd) -> Result<(), VmmError> {
+        self.file = Some(state);
+        self.qmp.save();
+        self.say()
+    }
+
+    fn is_saved(&self) -> bool {
+        self.qmp.is_saved()
     }
 
     fn end(&mut self) -> String {
@@ -260,6 +356,7 @@ impl Booted for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Layout, Template};
 
     fn machine(accel: Accel) -> Machine {
         Machine {
@@ -287,7 +384,68 @@ mod tests {
             }],
             shares: None,
             port: "tote".to_owned(),
+            begin: Begin::Boot,
         }
+    }
+
+    fn template() -> Template {
+        Template {
+            memory: "/vm/memory".into(),
+            state: "/vm/state".into(),
+            layout: Layout { disks: 3, links: 2 },
+        }
+    }
+
+    #[test]
+    fn a_machine_is_saved_with_placeholders_and_goes_on_with_devices() {
+        let saved = Machine {
+            disks: Vec::new(),
+            links: Vec::new(),
+            begin: Begin::Save {
+                template: template(),
+                word: "asleep".to_owned(),
+            },
+            ..machine(Accel::Tcg)
+        };
+        let line = arguments(&saved, None, (3, 4, 5), None).join(" ");
+        for part in [
+            "-machine microvm,memory-backend=memory",
+            "memory-backend-file,id=memory,size=512M,share=on,mem-path=/vm/memory",
+            "mitigations=off asleep=1",
+            "-kernel /vm/kernel",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        let resumed = Machine {
+            begin: Begin::Resume(template()),
+            ..machine(Accel::Tcg)
+        };
+        let resumed = arguments(&resumed, None, (3, 4, 5), None);
+        let text = resumed.join(" ");
+        for part in [
+            "share=off,mem-path=/vm/memory -incoming defer",
+            "drive=writes",
+            "drive=spare2",
+            "netdev=tap0",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("-kernel"), "its kernel is in its memory: {text}");
+        // QEMU finds the state of each device by its kind and its place among those of that kind.
+        let devices = |line: &str| {
+            let words = line.split(' ');
+            let names = words.filter_map(|word| word.split_once("-device,").map(|(kind, _)| kind.to_owned()));
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(devices(&line), devices(&text));
+        assert_eq!(
+            devices(&text).iter().filter(|kind| *kind == "virtio-blk").count(),
+            3
+        );
+        assert_eq!(
+            devices(&text).iter().filter(|kind| *kind == "virtio-net").count(),
+            2
+        );
     }
 
     #[test]

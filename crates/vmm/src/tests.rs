@@ -2,10 +2,9 @@
 
 use crate::attend::{Verdict, attend_within};
 use crate::console::Tail;
-use crate::qmp::Qmp;
 use crate::streams::Streams;
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Accel, Machine, VmmError};
+use crate::{Accel, Begin, Machine, VmmError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::fmt;
@@ -20,10 +19,10 @@ use tote_sys::{SignalFd, SignalSet};
 type Body = Box<dyn FnOnce(UnixStream, UnixStream) + Send>;
 
 /// A VMM whose machine is a function with the machine's ends of channel and console.
-struct Fake(RefCell<Option<Body>>);
+pub(crate) struct Fake(RefCell<Option<Body>>);
 
 impl Fake {
-    fn new(body: impl FnOnce(UnixStream, UnixStream) + Send + 'static) -> Self {
+    pub(crate) fn new(body: impl FnOnce(UnixStream, UnixStream) + Send + 'static) -> Self {
         Self(RefCell::new(Some(Box::new(body))))
     }
 }
@@ -75,7 +74,7 @@ impl Booted for Thread {
     }
 }
 
-fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     Machine {
         program: "".into(),
         accel: Accel::Tcg,
@@ -87,6 +86,7 @@ fn machine() -> Machine {
         links: Vec::new(),
         shares: None,
         port: String::new(),
+        begin: Begin::Boot,
     }
 }
 
@@ -132,7 +132,7 @@ fn run_within(
 }
 
 /// Serves as a guest until `answer` says that it is enough.
-fn guest(mut channel: UnixStream, mut answer: impl FnMut(&mut Guest, Order) -> bool) {
+pub(crate) fn guest(mut channel: UnixStream, mut answer: impl FnMut(&mut Guest, Order) -> bool) {
     let mut guest = Guest::new("6.1");
     let mut buffer = [0; 10_000];
     loop {
@@ -460,27 +460,6 @@ fn sent(message: &ToHost, session: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     message.push(session, &mut bytes);
     bytes
-}
-
-#[test]
-fn qmp_lets_the_machine_run() {
-    let mut qmp = Qmp::new();
-    qmp.received(b"{\"QMP\": {\"version\": {}}}\r\n").unwrap();
-    assert_eq!(qmp.take_outgoing(), b"{\"execute\":\"qmp_capabilities\"}\n");
-    qmp.received(b"{\"return\": {}}\r\n{\"event\": \"RESUME\"}")
-        .unwrap();
-    assert_eq!(qmp.take_outgoing(), b"{\"execute\":\"cont\"}\n");
-    assert!(!qmp.runs());
-    qmp.received(b"\n{\"return\": {}}\n").unwrap();
-    assert!(qmp.runs());
-    let mut qmp = Qmp::new();
-    let refused = qmp.received(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\n");
-    assert!(matches!(refused, Err(VmmError::Refused { .. })));
-    assert!(matches!(Qmp::new().received(b"hello\n"), Err(VmmError::Qmp(_))));
-    assert!(matches!(
-        Qmp::new().received(&[b'x'; 70_000]),
-        Err(VmmError::Qmp(_))
-    ));
 }
 
 #[test]

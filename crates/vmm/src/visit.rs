@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 #[must_use]
 pub fn visit(plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
     match begin(streams) {
-        Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
+        Ok((attendant, machine)) => attendant.attend(machine, (None, plan), warn),
         Err(error) => failed(&error, false),
     }
 }

@@ -153,6 +153,7 @@ mod vm_ends;
 mod vm_exec;
 mod vm_networks;
 mod vm_shares;
+mod vm_template;
 mod volume_commands;
 mod volume_treatments;
 mod volumes;
@@ -180,6 +181,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_exec::TESTS,
     vm_networks::TESTS,
     vm_shares::TESTS,
+    vm_template::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,

@@ -44,7 +44,7 @@ pub fn attend(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
     let plan = read(PLAN)?;
     let mut streams = Streams::own()?;
     streams.visitors = Some(tote_vmm::listen()?);
-    Ok(tote_vmm::attend(&Qemu, &machine, &plan, streams, warn))
+    Ok(tote_vmm::attend(&Qemu::default(), &machine, &plan, streams, warn))
 }
 
 /// Writes a plan as the variables of a visitor.

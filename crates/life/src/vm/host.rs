@@ -6,6 +6,7 @@ use super::guest::{WRITES, keeps_writes, serial_of};
 use super::kernel;
 use super::kernel::{Files, files};
 use super::shares;
+use super::template::{self, Fitting};
 use crate::making::{Made, Making, Purpose};
 use crate::network::Joined;
 use crate::rootfs::{Source, Stored};
@@ -18,7 +19,7 @@ use tote_bundle::{
 };
 use tote_networks::TUN;
 use tote_runtime::Timings;
-use tote_vmm::{Accel, Disk, Link, Machine};
+use tote_vmm::{Accel, Begin, Disk, Link, Machine};
 
 /// Memory of a machine for which nothing says how much, and the least that boots, in MiB.
 const USUAL: u64 = 512;
@@ -51,6 +52,18 @@ pub(crate) fn plan(
         ..machine(vm, options, &disks)?
     };
     let memory = machine.memory;
+    let template = match vm.boots {
+        true => None,
+        false => template::fitting(
+            making.home,
+            &kernel,
+            (&machine, options.network.attachments().len()),
+        )?,
+    };
+    let machine = Machine {
+        begin: template.as_ref().map_or(Begin::Boot, Fitting::begin),
+        ..machine
+    };
     let plan = |joined: &Joined| {
         let machine = Machine {
             links: joined.taps().map(|(tap, mac)| Link { tap, mac }).collect(),
@@ -60,6 +73,10 @@ pub(crate) fn plan(
         Ok(vec![(MACHINE, 0o444, description), (PLAN, 0o444, guest(joined)?)])
     };
     let mut outer = outside(options, memory, making.home.caller, &kernel, &disks);
+    if let Some(template) = &template {
+        outer.mounts.push(bind(&template.memory, template::MEMORY, true));
+        outer.mounts.push(bind(&template.state, template::STATE, true));
+    }
     let way = machine.shares.as_ref().map(|_| shares::WAY);
     if way.is_some() {
         outer.mounts.extend(shares::outside(&brought.shares));
@@ -82,6 +99,7 @@ pub(crate) fn plan(
     let mut made = sandbox.plan_with(&beneath, &outer, timings)?;
     made.kernel = Some(kernel.release);
     made.shares = way;
+    made.template = template.map(|template| template.id);
     made.beneath = Some(beneath);
     Ok(made)
 }
@@ -131,7 +149,7 @@ fn disks(
 }
 
 /// Describes the machine; its paths are those of the sandbox.
-fn machine(vm: &VmOptions, options: &RunOptions, disks: &[Disk]) -> Result<Machine, EngineError> {
+pub(crate) fn machine(vm: &VmOptions, options: &RunOptions, disks: &[Disk]) -> Result<Machine, EngineError> {
     let asked = vm.memory.unwrap_or(options.memory);
     let memory = if asked == 0 {
         USUAL
@@ -177,6 +195,7 @@ fn machine(vm: &VmOptions, options: &RunOptions, disks: &[Disk]) -> Result<Machi
         links: Vec::new(),
         shares: None,
         port: tote_guest::PORT.to_owned(),
+        begin: Begin::Boot,
     })
 }
 
@@ -191,9 +210,9 @@ fn program() -> Result<PathBuf, EngineError> {
     Err(VmFault::NoVmm(tote_vmm::PROGRAM).into())
 }
 
-/// Options of the sandbox: those of the container that concern this machine, and nothing to do for an intruder.
-fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, disks: &[Disk]) -> RunOptions {
-    let bind = |source: &Path, name: &str, readonly: bool| MountRequest {
+/// Mounts a file of this machine in the sandbox.
+fn bind(source: &Path, name: &str, readonly: bool) -> MountRequest {
+    MountRequest {
         destination: place(name).display().to_string(),
         source: MountSource::Bind(Bind {
             path: source.display().to_string(),
@@ -205,7 +224,11 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
         readonly,
         restrictions: Default::default(),
         treatment: Default::default(),
-    };
+    }
+}
+
+/// Options of the sandbox: those of the container that concern this machine, and nothing to do for an intruder.
+fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, disks: &[Disk]) -> RunOptions {
     RunOptions {
         command: vec![place(PROGRAM).display().to_string()],
         entrypoint: None,

@@ -17,11 +17,16 @@ mod host;
 mod kernel;
 mod processes;
 mod shares;
+mod template;
 
 pub use attend::{attend, visit};
 pub use enter::{copying, enter, sandbox, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
+pub use template::{
+    VmTemplate, VmTemplateRow, create as create_template, list as templates, prune as prune_templates,
+    remove as remove_template,
+};
 pub use tote_prepare::vm::VmFault;
 pub use tote_prepare::vm::{adapt, check_here, is_in_vm, settle};
 pub(crate) use tote_vmm::KILL_IN_GUEST;

@@ -1,0 +1,116 @@
+//! A machine that is saved when it is ready, and goes on any number of times, each time as another one.
+//!
+//! ```text
+//! boot ─► modules ─► devices of the container let go ─► ready ─┬─ saved
+//!                                                              ├─ resumed ─► woken: seed, clock ─► devices ─► ready ─► plan
+//!                                                              └─ resumed ─► woken: …
+//! ```
+//! What is saved has seen nothing of a container: no plan, no block of a disk, no address, no input. Disks and network devices are
+//! placeholders until the machine goes on, so their drivers let them go before, and take them, with their sizes and addresses, after that.
+
+use crate::error::GuestError;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::time::{ClockId, Timespec, clock_settime};
+use std::path::Path;
+use tote_channel::{Guest, Order, Wake};
+use tote_sys::Errno;
+
+/// Variable of process 1 by which a machine knows that it is to be saved: the kernel makes one of each word of its command line that it
+/// does not know.
+pub const TEMPLATE: &str = "tote_template";
+
+/// Numbers of network devices and disks among virtio's kinds of devices, and their drivers.
+const LINK: (u32, &str) = (1, "virtio_net");
+const DISK: (u32, &str) = (2, "virtio_blk");
+
+/// Directory of virtio's devices and drivers.
+const BUS: &str = "/sys/bus/virtio";
+
+/// True for a machine that is to be saved.
+pub(crate) fn is_asked() -> bool {
+    std::env::var_os(TEMPLATE).is_some()
+}
+
+/// Says that the machine can be saved, and returns in one that goes on, which is another one then: with random numbers, a clock and
+/// devices of its own.
+pub(crate) fn sleep(port: &OwnedFd) -> Result<(), GuestError> {
+    for kind in [DISK, LINK] {
+        for name in devices(kind.0) {
+            if Path::new(BUS).join("devices").join(&name).join("driver").exists() {
+                tell(kind.1, "unbind", &name)?;
+            }
+        }
+    }
+    let wake = wait(port)?;
+    // Before anything else draws a number.
+    tote_sys::renew_entropy(&wake.seed).map_err(GuestError::kernel("renew", "random numbers"))?;
+    let now = Timespec {
+        tv_sec: i64::try_from(wake.time / 1_000_000_000).unwrap_or_default(),
+        tv_nsec: i64::try_from(wake.time % 1_000_000_000).unwrap_or_default(),
+    };
+    clock_settime(ClockId::Realtime, now).map_err(GuestError::kernel("set", "the clock"))?;
+    for ((kind, driver), count) in [(DISK, wake.disks), (LINK, wake.links)] {
+        for name in devices(kind).iter().take(count.into()) {
+            tell(driver, "bind", name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the virtio devices of a kind, in the order in which the machine has them.
+pub(crate) fn devices(kind: u32) -> Vec<String> {
+    let entries = std::fs::read_dir(Path::new(BUS).join("devices"));
+    let entries = entries.into_iter().flatten().flatten();
+    let is_one = |path: &Path| {
+        let number = std::fs::read_to_string(path.join("device")).unwrap_or_default();
+        u32::from_str_radix(number.trim().trim_start_matches("0x"), 16) == Ok(kind)
+    };
+    let names = entries.filter(|entry| is_one(&entry.path()));
+    let mut names: Vec<String> = names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    let number = |name: &String| name.trim_start_matches("virtio").parse::<u32>().ok();
+    names.sort_by_key(number);
+    names
+}
+
+/// Has a driver take a device or let it go, which it has done when the call returns.
+fn tell(driver: &str, what: &'static str, device: &str) -> Result<(), GuestError> {
+    let path = Path::new(BUS).join("drivers").join(driver).join(what);
+    std::fs::write(&path, device).map_err(|error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        GuestError::kernel(what, format!("{driver} of {device}"))(errno)
+    })
+}
+
+/// Says that the machine is ready, and waits until it is another one.
+fn wait(port: &OwnedFd) -> Result<Wake, GuestError> {
+    let mut guest = Guest::new(&crate::machine::release());
+    loop {
+        let sends = guest.has_outgoing();
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, sends);
+        match poll(&mut [PollFd::from_borrowed_fd(port.as_fd(), flags)], None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(GuestError::kernel("wait for", "the host")(errno)),
+        }
+        if sends {
+            crate::agent::send(port, guest.outgoing())?;
+        }
+        let mut buffer = [0; 256];
+        match rustix::io::read(port, &mut buffer) {
+            Ok(0) => return Err(GuestError::kernel("hear", "the host")(Errno::PIPE)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(errno) => return Err(GuestError::kernel("read", "the channel")(errno)),
+            Ok(length) => {
+                // The host says nothing else before it hears of the machine again.
+                for order in guest.received(&buffer[..length])? {
+                    if let Order::Wake(wake) = order {
+                        return Ok(wake);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Machines that go on from templates, with a VMM that boots nothing.
+
+use crate::attend::{Verdict, attend_within};
+use crate::save::save_within;
+use crate::streams::Streams;
+use crate::tests::{Fake, guest, machine};
+use crate::vmm::{Booted, Vmm, Wires};
+use crate::{Begin, Disk, Layout, Link, Machine, Template, VmmError};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::cell::RefCell;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tote_channel::{End, Guest, Order, Wake};
+use tote_sys::{Errno, SignalFd, SignalSet};
+
+const PATIENCE: Duration = Duration::from_secs(100);
+
+fn template() -> Template {
+    Template {
+        memory: "/memory".into(),
+        state: "/state".into(),
+        layout: Layout { disks: 4, links: 1 },
+    }
+}
+
+fn resumed() -> Machine {
+    Machine {
+        begin: Begin::Resume(template()),
+        disks: vec![Disk {
+            serial: "image".to_owned(),
+            file: "/image".into(),
+            readonly: true,
+        }],
+        links: vec![Link {
+            tap: "tap0".to_owned(),
+            mac: "02:42:ac:11:00:02".to_owned(),
+        }],
+        ..machine()
+    }
+}
+
+fn run(vmm: &dyn Vmm, machine: &Machine) -> (Verdict, Vec<String>) {
+    let (_writer, reader) = UnixStream::pair().unwrap();
+    let (out, _read_out) = UnixStream::pair().unwrap();
+    let streams = Streams {
+        input: reader.as_fd(),
+        outputs: [out.as_fd(), out.as_fd()],
+        signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+        visitors: None,
+    };
+    let mut warnings = Vec::new();
+    let verdict = attend_within(PATIENCE, (vmm, machine), b"the plan", streams, &mut |text| {
+        warnings.push(text)
+    });
+    (verdict, warnings)
+}
+
+/// Sleeps as a guest does, and serves the plan when it is woken, with this exit code.
+fn sleeper(code: u8) -> (Fake, Receiver<Wake>) {
+    let (send, woken) = channel();
+    let vmm = Fake::new(move |mut channel, _console| {
+        let (mut asleep, mut buffer) = (Guest::new("6.1"), [0; 1000]);
+        let length = channel.read(&mut buffer).unwrap();
+        match &*asleep.received(&buffer[..length]).unwrap() {
+            [Order::Wake(wake)] => send.send(*wake).unwrap(),
+            orders => panic!("{orders:?}"),
+        }
+        guest(channel, move |guest, order| match order {
+            Order::Begin { session, .. } => {
+                guest.runs(session);
+                guest.ended(session, End::Code(code));
+                true
+            }
+            order => panic!("{order:?}"),
+        });
+    });
+    (vmm, woken)
+}
+
+#[test]
+fn a_guest_is_woken_before_it_gets_its_plan() {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    let mut seeds = Vec::new();
+    for code in [3, 4] {
+        let (vmm, woken) = sleeper(code);
+        let begin = now();
+        let (verdict, warnings) = run(&vmm, &resumed());
+        assert_eq!(
+            (verdict.code, verdict.message, warnings),
+            (code, None, Vec::new())
+        );
+        let wake = woken.recv().unwrap();
+        assert_eq!(
+            (wake.disks, wake.links),
+            (1, 1),
+            "of four and one that the template has"
+        );
+        assert!((begin..=now()).contains(&wake.time.into()), "{}", wake.time);
+        seeds.push(wake.seed);
+    }
+    assert_ne!(seeds[0], seeds[1]);
+}
+
+/// Two machines, one after the other.
+#[derive(Debug)]
+struct Twice(RefCell<Vec<Fake>>, RefCell<Vec<Begin>>);
+
+impl Vmm for Twice {
+    fn boot(&self, machine: &Machine, wires: Wires) -> Result<Box<dyn Booted>, VmmError> {
+        self.1.borrow_mut().push(machine.begin.clone());
+        match self.0.borrow_mut().pop() {
+            Some(vmm) => vmm.boot(machine, wires),
+            None => Err(VmmError::kernel("begin")(Errno::IO)),
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_does_not_go_on_boots() {
+    let booted = || {
+        Fake::new(|channel, _console| {
+            guest(channel, |guest, order| {
+                assert!(
+                    matches!(order, Order::Begin { .. }),
+                    "nobody wakes what has booted: {order:?}"
+                );
+                guest.runs(1);
+                guest.ended(1, End::Code(5));
+                true
+            });
+        })
+    };
+    let broken = Fake::new(|_channel, mut console| console.write_all(b"load of migration failed\n").unwrap());
+    let vmm = Twice(RefCell::new(vec![booted(), broken]), RefCell::default());
+    let (verdict, warnings) = run(&vmm, &resumed());
+    assert_eq!((verdict.code, verdict.message), (5, None));
+    assert_eq!(*vmm.1.borrow(), [resumed().begin, Begin::Boot]);
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0].starts_with("the virtual machine boots, because it does not go on from its template: "),
+        "{warnings:?}"
+    );
+    assert!(warnings[0].contains("the last words"), "{warnings:?}");
+    // A machine that has said that it is up is not begun again.
+    let dying = Fake::new(|mut channel, _console| {
+        let mut guest = Guest::new("6.1");
+        channel.write_all(&std::mem::take(guest.outgoing())).unwrap();
+    });
+    let vmm = Twice(RefCell::new(vec![booted(), dying]), RefCell::default());
+    let (verdict, warnings) = run(&vmm, &resumed());
+    assert_eq!((verdict.code, warnings.len()), (125, 0), "{verdict:?}");
+    assert_eq!(vmm.1.borrow().len(), 1);
+}
+
+/// A machine that can be saved: its guest is a function.
+#[derive(Debug)]
+struct Savable(Fake);
+
+#[derive(Debug)]
+struct Saved {
+    inner: Box<dyn Booted>,
+    told: (UnixStream, UnixStream),
+    is_saved: bool,
+}
+
+impl Vmm for Savable {
+    fn boot(&self, machine: &Machine, wires: Wires) -> Result<Box<dyn Booted>, VmmError> {
+        Ok(Box::new(Saved {
+            inner: self.0.boot(machine, wires)?,
+            told: UnixStream::pair().unwrap(),
+            is_saved: false,
+        }))
+    }
+}
+
+impl Booted for Saved {
+    fn control(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.told.0.as_fd())
+    }
+
+    fn ended(&self) -> BorrowedFd<'_> {
+        self.inner.ended()
+    }
+
+    fn advance(&mut self) -> Result<(), VmmError> {
+        self.is_saved = true;
+        Ok(())
+    }
+
+    fn save(&mut self, state: OwnedFd) -> Result<(), VmmError> {
+        rustix::io::write(&state, b"state").unwrap();
+        self.told.1.write_all(b"done").unwrap();
+        Ok(())
+    }
+
+    fn is_saved(&self) -> bool {
+        self.is_saved
+    }
+
+    fn end(&mut self) -> String {
+        self.inner.end()
+    }
+}
+
+fn save(
+    patience: Duration,
+    body: impl FnOnce(UnixStream, UnixStream) + Send + 'static,
+) -> (Result<(), VmmError>, Vec<u8>) {
+    let (mut read, write) = UnixStream::pair().unwrap();
+    let vmm = Savable(Fake::new(body));
+    let saved = save_within(patience, (&vmm, &machine()), write.into());
+    let mut state = Vec::new();
+    read.read_to_end(&mut state).unwrap();
+    (saved, state)
+}
+
+#[test]
+fn a_machine_is_saved_when_its_guest_is_ready_and_has_heard_nothing() {
+    let (send, heard) = channel();
+    let (saved, state) = save(PATIENCE, move |mut channel, _console| {
+        let mut guest = Guest::new("6.1");
+        channel.write_all(&std::mem::take(guest.outgoing())).unwrap();
+        let mut rest = Vec::new();
+        channel.read_to_end(&mut rest).unwrap();
+        send.send(rest).unwrap();
+    });
+    saved.unwrap();
+    assert_eq!(state, b"state");
+    assert_eq!(heard.recv().unwrap(), b"");
+}
+
+#[test]
+fn what_cannot_be_saved_says_why() {
+    let (saved, state) = save(PATIENCE, |_channel, mut console| {
+        console.write_all(b"no init found\n").unwrap()
+    });
+    let text = saved.unwrap_err().to_string();
+    assert!(
+        text.starts_with("the virtual machine ended before it was saved: the last words"),
+        "{text}"
+    );
+    assert_eq!(state, b"");
+    let (saved, _) = save(Duration::from_millis(50), |mut channel, _console| {
+        let mut rest = Vec::new();
+        channel.read_to_end(&mut rest).unwrap();
+    });
+    assert!(matches!(saved.unwrap_err(), VmmError::Silent { .. }));
+    let (saved, _) = save(PATIENCE, |mut channel, _console| {
+        channel.write_all(&[9; 100]).unwrap()
+    });
+    assert!(matches!(saved.unwrap_err(), VmmError::Channel(_)));
+}
