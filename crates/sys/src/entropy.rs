@@ -20,8 +20,8 @@ struct Pool {
     seed: [u8; SEED],
 }
 
-/// Mixes secret bytes into the kernel's random numbers, all of whose generators draw a new key then. Nobody who knows what the kernel
-/// has drawn before, as another copy of this machine does, knows what it draws after that.
+/// Mixes secret bytes into the kernel's random numbers, all of whose generators draw a new key then. Another copy of
+/// this machine, which knows what the kernel has drawn before, does not know what it draws after that.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.

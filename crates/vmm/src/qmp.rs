@@ -27,7 +27,7 @@ enum Migration {
     Loads,
     /// A machine gives its state.
     Saves,
-    /// It has.
+    /// A machine has given its state.
     Saved,
 }
 

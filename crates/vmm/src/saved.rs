@@ -1,7 +1,7 @@
 //! A machine that is saved, and others that go on from it: what QEMU is told of its memory and of devices that are not there.
 //!
-//! Guests that go on have the file of the memory in common, each with its own changes (MAP_PRIVATE). QEMU would open it to write, and nobody who
-//! might take QEMU over is to get such a descriptor: what it wrote there would be in the guests to come. So the file is one that its sandbox
+//! Guests that go on have the file of the memory in common, each with its own changes (MAP_PRIVATE). QEMU would open it to write, and a guest that
+//! takes QEMU over is not to get such a descriptor: what it wrote there would be in the guests to come. So the file is one that its sandbox
 //! cannot write to, and a filter of calls has QEMU's open(2) of it wait for this process, which answers with a descriptor to read.
 
 use crate::VmmError;

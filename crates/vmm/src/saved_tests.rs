@@ -1,6 +1,7 @@
 //! Machines that go on from templates, with a VMM that boots nothing.
 
 use crate::attend::{Verdict, attend_within};
+use crate::qemu::arguments;
 use crate::save::save_within;
 use crate::streams::Streams;
 use crate::tests::{Fake, guest, machine};
@@ -251,4 +252,51 @@ fn what_cannot_be_saved_says_why() {
         channel.write_all(&[9; 100]).unwrap()
     });
     assert!(matches!(saved.unwrap_err(), VmmError::Channel(_)));
+}
+
+#[test]
+fn a_machine_is_saved_with_placeholders_and_goes_on_with_devices() {
+    let saved = Machine {
+        begin: Begin::Save {
+            template: template(),
+            word: "asleep".to_owned(),
+        },
+        ..machine()
+    };
+    let line = arguments(&saved, None, (3, 4, 5), None).join(" ");
+    for part in [
+        "-machine microvm,memory-backend=memory",
+        "memory-backend-file,id=memory,size=1M,share=on,mem-path=/memory",
+        "mitigations=off asleep=1",
+        "-kernel ",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    let resumed = arguments(&resumed(), None, (3, 4, 5), None);
+    let text = resumed.join(" ");
+    for part in [
+        "share=off,mem-path=/memory -incoming defer",
+        "drive=image",
+        "drive=spare3",
+        "netdev=tap0",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("balloon") && !line.contains("balloon"), "{text}");
+    assert!(!text.contains("-kernel"), "its kernel is in its memory: {text}");
+    // QEMU finds the state of each device by its kind and its place among those of that kind.
+    let devices = |line: &str| {
+        let words = line.split(' ');
+        let names = words.filter_map(|word| word.split_once("-device,").map(|(kind, _)| kind.to_owned()));
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(devices(&line), devices(&text));
+    assert_eq!(
+        devices(&text).iter().filter(|kind| *kind == "virtio-blk").count(),
+        4
+    );
+    assert_eq!(
+        devices(&text).iter().filter(|kind| *kind == "virtio-net").count(),
+        1
+    );
 }

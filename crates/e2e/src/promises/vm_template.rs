@@ -43,6 +43,7 @@ pub(super) const TESTS: &[Test] = &[
     test("vm::a_template_is_nobodys_to_write", NEEDS, unwritable).slow(4),
     test("vm::a_damaged_template_is_no_hindrance", NEEDS, damaged).slow(5),
     test("vm::a_killed_template_leaves_nothing", NEEDS, killed).slow(5),
+    test("vm::memory_that_a_guest_frees_is_given_back", NEEDS, given_back).slow(4),
 ];
 
 /// Words for a machine that goes on from the template of [`made`].
@@ -296,6 +297,46 @@ fn damaged(cx: &Context) -> Result<()> {
             .exits(0)?
             .prints("resumed\nwell\n")?;
     }
+    cx.nothing_left()
+}
+
+/// Memory that the machine of the container `vm` takes, in bytes.
+fn memory(cx: &Context) -> Result<u64> {
+    let output = cx
+        .tote(&["inspect", "--format", "{{.VirtualMachine.Memory}}", "vm"])
+        .output()?;
+    let text = output.exits(0)?.out();
+    text.trim()
+        .parse()
+        .with_context(|| format!("{text:?} is no number"))
+}
+
+fn given_back(cx: &Context) -> Result<()> {
+    const TAKEN: u64 = 100_000_000;
+    prepare(cx)?;
+    detach(
+        cx,
+        &["--isolation", "vm", "--shm-size", "200m"],
+        &["sleep", "1000"],
+    )?;
+    let exec = |script: &str| {
+        cx.tote(&["exec", "vm", "sh", "-c", script])
+            .output()?
+            .exits(0)
+            .map(drop)
+    };
+    exec("true")?;
+    let before = memory(cx)?;
+    exec(&format!("head -c {TAKEN} /dev/zero > /dev/shm/x"))?;
+    let full = memory(cx)?;
+    ensure!(full > before + TAKEN / 2, "{before} {full}");
+    exec("rm /dev/shm/x")?;
+    // The guest reports it within seconds; each look takes as long as a command.
+    let begin = std::time::Instant::now();
+    while memory(cx)? + TAKEN / 2 > full {
+        ensure!(begin.elapsed() < patience(), "{before} {full} {}", memory(cx)?);
+    }
+    cx.tote(&["rm", "-f", "vm"]).output()?.exits(0)?;
     cx.nothing_left()
 }
 

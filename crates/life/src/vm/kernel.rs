@@ -40,7 +40,11 @@ const WANTED: [&str; 6] = [
 ];
 
 /// Modules of guests with a certain device, by its number among virtio's kinds.
-const BY_DEVICE: [(&str, u32); 2] = [("virtio_net", 1), ("virtiofs", tote_guest::VIRTIOFS)];
+const BY_DEVICE: [(&str, u32); 3] = [
+    ("virtio_net", 1),
+    ("virtio_balloon", 5),
+    ("virtiofs", tote_guest::VIRTIOFS),
+];
 
 /// Modules that a kernel may have built in under another name, or lack.
 const OPTIONAL: [&str; 2] = ["crc32c_generic", "virtio_rng"];

@@ -65,6 +65,7 @@ pub fn container_details(of: &ContainerDetails) -> Value {
                 "Kernel": entry.state.kernel,
                 "Shares": entry.state.shares,
                 "Template": entry.state.template,
+                "Memory": of.machine_memory(),
             }),
         );
     }
