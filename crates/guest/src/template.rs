@@ -37,7 +37,9 @@ pub(crate) fn is_asked() -> bool {
 pub(crate) fn sleep(port: &OwnedFd) -> Result<(), GuestError> {
     for kind in [DISK, LINK] {
         for name in devices(kind.0) {
-            if Path::new(BUS).join("devices").join(&name).join("driver").exists() {
+            let driver = Path::new(BUS).join("devices").join(&name).join("driver");
+            // One that cannot be looked at is let go as well, which says why it cannot.
+            if driver.try_exists().unwrap_or(true) {
                 tell(kind.1, "unbind", &name)?;
             }
         }
@@ -53,6 +55,11 @@ pub(crate) fn sleep(port: &OwnedFd) -> Result<(), GuestError> {
     for ((kind, driver), count) in [(DISK, wake.disks), (LINK, wake.links)] {
         for name in devices(kind).iter().take(count.into()) {
             tell(driver, "bind", name)?;
+            if kind == LINK.0 {
+                // The hardware address is the placeholder's until the device has been reset, which its driver does when it lets it go.
+                tell(driver, "unbind", name)?;
+                tell(driver, "bind", name)?;
+            }
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const NEEDS: &[Need] = &[QEMU, Need::GuestKernel];
@@ -216,7 +216,7 @@ fn disks(cx: &Context) -> Result<()> {
 const LINKS: &str = r#"
 tote network create web >/dev/null
 tote run -d --name guest --network web --isolation vm=memory=256m -p 8080:80 app busybox nc -ll -p 80 -e echo hello >/dev/null
-until [ "$(in_server busybox nc -w 3 198.51.100.2 8080 </dev/null)" = hello ]; do sleep 0.1; done
+until [ "$(ask 127.0.0.1 8080)" = hello ]; do sleep 0.1; done
 tote run --rm --network web --isolation vm=memory=256m app sh -c "grep -q tote_template /proc/cmdline && busybox nc -w 9 guest 80 </dev/null; ls /sys/class/net"
 [ "$(tote exec guest cat /sys/class/net/eth0/address)" = "$(tote inspect -f '{{range .NetworkSettings.Networks}}{{.MacAddress}}{{end}}' guest)" ] && echo its own
 tote inspect -f '{{len .VirtualMachine.Template}}' guest
