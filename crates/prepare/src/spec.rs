@@ -102,7 +102,9 @@ fn adapt(spec: &mut Spec, options: &RunOptions, caller: Caller) {
         && !options.network.attachments().is_empty()
         && let Some(linux) = spec.linux.as_mut().filter(|_| !gives(options, TCP_WMEM))
     {
-        linux.sysctl.insert(TCP_WMEM.to_owned(), WMEM_FOR_PASTA.to_owned());
+        linux
+            .sysctl
+            .insert(TCP_WMEM.to_owned(), WMEM_FOR_PASTA.to_owned());
     }
 }
 
