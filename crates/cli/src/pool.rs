@@ -93,7 +93,7 @@ pub(crate) fn run(parsed: &Parsed, pool: String, timings: &mut Option<Timings>) 
         command: words(parsed),
     };
     if let Some(option) = crate::run::OURS.iter().find(|option| {
-        !matches!(**option, "root" | "log-level" | "share-host" | "timings" | "pool")
+        !matches!(**option, "timings" | "pool")
             && parsed.value(option).is_some()
     }) {
         let text = format!("--{option} cannot be combined with --pool");

@@ -13,7 +13,7 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that this command handles itself; all others are passed to the engine by their names.
-pub(crate) const OURS: [&str; 20] = [
+pub(crate) const OURS: [&str; 17] = [
     "rootfs",
     "rmi",
     "detach-keys",
@@ -21,9 +21,6 @@ pub(crate) const OURS: [&str; 20] = [
     "pod-id-file",
     "replace",
     "sig-proxy",
-    "root",
-    "log-level",
-    "share-host",
     "plan",
     "pool",
     "timings",
@@ -265,7 +262,7 @@ fn requested(
 /// Returns the engine's options, by their long names.
 pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
     let mut given = Vec::new();
-    for (option, value) in parsed.values() {
+    for (option, value) in parsed.own_values() {
         if !OURS.contains(&option.long) {
             let value = value.to_string_lossy();
             let value = match option.long {

@@ -37,8 +37,8 @@ pub use container::{LifeError, StartError};
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, TransferFault, copy};
 pub use guest::guest_init;
 pub use look::{
-    ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, Selection,
-    container_size, driver_of, events, inspect_object, moment, network_of, networks_of, port_keeper, ports,
+    ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, ObjectKind,
+    Selection, container_size, driver_of, events, inspect_object, moment, network_of, networks_of, port_keeper, ports,
     published, select, status_word,
 };
 pub use machine::{MachineFacts, MachineMemory, MachineReport, kernel_release, look as look_at_machine};

@@ -122,7 +122,7 @@ impl Row<'_> {
         };
         writeln!(text, "{word}: [{}] {}", self.group, self.script)?;
         if let Some(reason) = self.reason {
-            return writeln!(text, "    {reason}");
+            writeln!(text, "    {reason}")?;
         }
         for (name, answer) in [("docker", self.theirs), ("tote", self.ours)] {
             writeln!(text, "    {name}: exit code {}", answer.code)?;
