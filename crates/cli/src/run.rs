@@ -8,7 +8,7 @@ use tote_engine::ImagesError;
 use tote_engine::container::{self, Streams};
 use tote_engine::{
     ContainerId, EngineError, Home, HostInit, Image, ImageFault, Prepared, RequestError, RunOptions,
-    RunRequest, SdNotify, Timings, WholeFile,
+    RunRequest, SdNotify, SpecError, Timings, WholeFile,
 };
 use tote_options::Parsed;
 
@@ -204,15 +204,30 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
         {
             return crate::tell::refusal(&error);
         }
+        Err(EngineError::Request(error)) => return not_created(&error.into()),
         Err(error) => return engine_error(&error),
     };
     match tote_engine::create(&home, request) {
         Ok(container) => print_made(container.id.as_str(), "the container is"),
-        // docker's codes: 125 for mistakes of the command line, 1 for errors of its daemon.
-        Err(error @ (EngineError::Request(RequestError::Option(_)) | EngineError::Usage(_))) => {
-            engine_error(&error)
+        Err(error) => not_created(&error),
+    }
+}
+
+/// Reports why the container was not made, with docker's codes: 125 for what its client refuses, 1 for errors of its daemon.
+fn not_created(error: &EngineError) -> ExitCode {
+    let is_clients = match error {
+        EngineError::Request(RequestError::Option(error)) => !error.is_of_dockers_daemon(),
+        EngineError::Request(RequestError::File { option, .. }) => {
+            matches!(*option, "env-file" | "label-file")
         }
-        Err(error) => crate::tell::refusal(&error),
+        EngineError::Request(RequestError::Spec(error)) => matches!(error, SpecError::Health),
+        EngineError::Request(RequestError::Image(_)) | EngineError::Usage(_) => true,
+        _ => false,
+    };
+    if is_clients {
+        engine_error(error)
+    } else {
+        crate::tell::refusal(error)
     }
 }
 

@@ -21,13 +21,14 @@ pub fn contexts(name: &str, root: &Path) -> Listing {
             ("DockerEndpoint", "DOCKER ENDPOINT"),
             ("Error", "ERROR"),
         ],
-        columns: "{{.Name}}{{if .Current}} *{{end}}\t{{.Description}}\t{{.DockerEndpoint}}\t{{.Error}}".to_owned(),
+        columns: "{{.Name}}{{if .Current}} *{{end}}\t{{.Description}}\t{{.DockerEndpoint}}\t{{.Error}}"
+            .to_owned(),
         rows: vec![current],
         ..Listing::default()
     }
 }
 
-/// Describes the context of this machine. There is no address at which an engine answers.
+/// Describes the context of this machine. The address is empty, because no daemon answers anywhere.
 #[must_use]
 pub fn context_details(name: &str) -> Value {
     json!({

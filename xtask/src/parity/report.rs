@@ -6,7 +6,7 @@ use super::side::Answer;
 use std::fmt::{self, Write as _};
 
 /// Smallest share of lines that must be the same or differ in words only, in percent.
-const SHARE: usize = 95;
+const SHARE: usize = 97;
 
 /// Beginning of a reason that lies in docker's daemon at hand, which is older than its client and the reference. Such a line tells
 /// nothing of tote.

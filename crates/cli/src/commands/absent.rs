@@ -17,10 +17,7 @@ pub(super) static OF_TOTE: &[Absent] = &[
         "there is no compose here: 'tote pod create' makes containers that share a network, and 'tote generate quadlet' units of \
          systemd.",
     ),
-    absent(
-        &["-H", "--host"],
-        ELSEWHERE,
-    ),
+    absent(&["-H", "--host"], ELSEWHERE),
     absent(
         &["machine", "connection", "--connection", "--remote", "--url"],
         "tote runs containers on this machine, without a service: log in to another one and run tote there.",

@@ -8,7 +8,7 @@ use tote_options::Parsed;
 
 /// Inspects containers, images, networks, volumes and pods.
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    // Before anything is printed: of an unknown kind there is no list, not even an empty one.
+    // Before anything is printed: docker prints not even an empty list for an unknown kind.
     let kind = parsed.value("type").map(|kind| kind.to_string_lossy().parse());
     each(parsed, kind.transpose()?)
 }

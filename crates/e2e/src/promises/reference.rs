@@ -12,7 +12,11 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         global_lines,
     ),
-    test("reference::invalid_templates_end_as_with_docker", &[], template_lines),
+    test(
+        "reference::invalid_templates_end_as_with_docker",
+        &[],
+        template_lines,
+    ),
     test(
         "reference::values_that_dockers_daemon_refuses_end_as_with_docker",
         &[],
@@ -158,12 +162,23 @@ const REFUSED_LINES: &[Line] = &[
     ("create --restart on-failure:x IMAGE true", 125, ""),
     ("create --restart always:2 IMAGE true", 1, ""),
     ("create --stop-signal BOGUS IMAGE true", 1, ""),
+    ("create --workdir relative IMAGE true", 1, ""),
+    ("create --cpus 999999 IMAGE true", 1, ""),
+    ("create --cpu-period 1 IMAGE true", 1, ""),
+    ("create --cpu-period bogus IMAGE true", 125, ""),
+    ("create --cap-add nosuch IMAGE true", 1, ""),
+    ("create --env-file nosuch IMAGE true", 125, ""),
+    ("create --label-file nosuch IMAGE true", 125, ""),
+    ("create --no-healthcheck --health-cmd true IMAGE true", 125, ""),
+    ("create -v named:relative IMAGE true", 1, ""),
+    ("create --runtime nosuch IMAGE true", 1, ""),
     ("run --restart bogus IMAGE true", 125, ""),
     ("run --stop-signal BOGUS IMAGE true", 125, ""),
     ("create --name signalled --stop-signal quit IMAGE true", 0, "ID"),
     ("inspect -f {{.Config.StopSignal}} signalled", 0, "quit"),
     ("create --name numbered --stop-signal 12 IMAGE true", 0, "ID"),
     ("inspect -f {{.Config.StopSignal}} numbered", 0, "12"),
+    ("rm signalled numbered", 0, "signalled"),
     ("pull UPPER", 1, ""),
     ("push UPPER", 1, ""),
 ];
@@ -195,6 +210,7 @@ fn unreachable(cx: &Context) -> Result<()> {
     let said = "The push refers to repository [127.0.0.1:1/there]\n";
     let told = pushed.out() == said && pushed.err().starts_with("tote: cannot talk to 127.0.0.1:1: ");
     ensure!(told, "{}", pushed.transcript());
+    cx.tote(&["rm", made.trim()]).output()?.exits(0)?;
     Ok(())
 }
 
