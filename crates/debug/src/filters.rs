@@ -1,23 +1,22 @@
 //! Filters that are kept for later sessions: to read a profile and to compile it takes a tenth of a session's start.
 //!
-//! A file is named by the hash of a profile's text, and never changes. Nothing is synced: a file whose checksum is wrong counts as missing.
+//! A file is named by a hash of a profile's text, has that text in it, and never changes. Nothing is synced: a file whose checksum is wrong
+//! counts as missing.
 
 use crate::{EngineError, Home};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::path::Path;
-use tote_seccomp::{DEFAULT, Filter, Instruction, MAX_INSTRUCTIONS};
+use tote_seccomp::{Filter, Instruction, MAX_INSTRUCTIONS};
 use tote_state::closed;
-use tote_store::sha256;
 
-/// Version of the files, and of the compiler; another one whenever it would make another filter of a profile than an earlier one.
-const FORMAT: &str = "tote filter 1\0";
+/// Version of the files, and of the compiler; another one whenever it makes another filter of a profile than an earlier one.
+const FORMAT: &str = "tote filter 1";
 
 /// Number of filters that are kept. Each engine has one profile for almost all containers.
 const MOST: usize = 32;
 
-/// Bytes of the flags before the program, of an instruction, and of the checksum after the program.
-const FLAGS: usize = 4;
+/// Number of bytes of an instruction.
 const INSTRUCTION: usize = 8;
-const CHECKSUM: usize = 64;
 
 /// Returns the filter of a profile, which `compile` makes if it is not kept.
 pub(super) fn compiled(
@@ -26,20 +25,15 @@ pub(super) fn compiled(
     compile: impl FnOnce() -> Option<Filter>,
 ) -> Option<Filter> {
     let dir = home.filters();
-    let name = name(profile);
-    if let Some(filter) = std::fs::read(dir.join(&name)).ok().and_then(|kept| parse(&kept)) {
+    let name = format!("{:016x}", sum(profile.as_bytes()));
+    let kept = std::fs::read(dir.join(&name)).ok();
+    if let Some(filter) = kept.and_then(|kept| parse(&kept, profile)) {
         return Some(filter);
     }
     let filter = compile()?;
     // Without it the next session compiles once more.
-    tote_sys::best_effort(keep(&dir, &name, &filter));
+    tote_sys::best_effort(keep(&dir, &name, &written(&filter, profile)));
     Some(filter)
-}
-
-/// Returns the name of a profile's file. Another compiler has most likely made another default filter.
-fn name(profile: &str) -> String {
-    let key = [FORMAT.as_bytes(), &program(DEFAULT), profile.as_bytes()].concat();
-    sha256(&key).hex()
 }
 
 /// Removes all filters.
@@ -58,8 +52,8 @@ pub fn forget(home: &Home) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Writes a filter under another name first: a session may read it at any time.
-fn keep(dir: &Path, name: &str, filter: &Filter) -> std::io::Result<()> {
+/// Writes a file under another name first: a session may read it at any time.
+fn keep(dir: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
     closed::directory(dir)?;
     let names = tote_state::record::names_in(dir).unwrap_or_default();
     if names.len() >= MOST {
@@ -68,44 +62,53 @@ fn keep(dir: &Path, name: &str, filter: &Filter) -> std::io::Result<()> {
         }
     }
     let making = dir.join(format!(".{name}-{}", std::process::id()));
-    closed::write_new(&making, written(filter))?;
+    closed::write_new(&making, content)?;
     std::fs::rename(&making, dir.join(name))
 }
 
-fn written(filter: &Filter) -> Vec<u8> {
-    let mut bytes = filter.flags.to_le_bytes().to_vec();
-    bytes.extend(program(&filter.instructions));
-    let checksum = sha256(&bytes).hex();
-    bytes.extend(checksum.as_bytes());
-    bytes
+/// Returns a sum of bytes. Of a filter's own text it names the file, whose text is compared as well, so it need not be a secure one.
+fn sum(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(FORMAT.as_bytes());
+    hasher.write(bytes);
+    hasher.finish()
 }
 
-fn program(instructions: &[Instruction]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(instructions.len() * INSTRUCTION);
-    for Instruction { code, jt, jf, k } in instructions {
+/// Returns a file: the profile's length and text, the flags, the program, and a sum of all these.
+fn written(filter: &Filter, profile: &str) -> Vec<u8> {
+    let mut bytes = (profile.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(profile.as_bytes());
+    bytes.extend(filter.flags.to_le_bytes());
+    for Instruction { code, jt, jf, k } in &filter.instructions {
         bytes.extend(code.to_le_bytes());
         bytes.extend([*jt, *jf]);
         bytes.extend(k.to_le_bytes());
     }
+    let sum = sum(&bytes);
+    bytes.extend(sum.to_le_bytes());
     bytes
 }
 
-/// Reads what [`written`] has made; `None` for anything else.
-fn parse(bytes: &[u8]) -> Option<Filter> {
-    let (content, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM)?)?;
-    if sha256(content).hex().as_bytes() != checksum {
+/// Reads what [`written`] has made of this profile; `None` for anything else.
+fn parse(bytes: &[u8], profile: &str) -> Option<Filter> {
+    let (content, sum_of_it) = bytes.split_last_chunk()?;
+    let (length, rest) = content.split_first_chunk()?;
+    if u64::from_le_bytes(*length) != profile.len() as u64 {
         return None;
     }
-    let (flags, program) = content.split_at_checked(FLAGS)?;
+    let (flags, program) = rest.strip_prefix(profile.as_bytes())?.split_first_chunk()?;
+    if sum(content) != u64::from_le_bytes(*sum_of_it) {
+        return None;
+    }
     let instruction = |bytes: &[u8]| {
-        let [one, two, jt, jf, rest @ ..] = bytes else {
+        let [one, two, jt, jf, k @ ..] = bytes else {
             return None;
         };
         Some(Instruction {
             code: u16::from_le_bytes([*one, *two]),
             jt: *jt,
             jf: *jf,
-            k: u32::from_le_bytes(rest.try_into().ok()?),
+            k: u32::from_le_bytes(k.try_into().ok()?),
         })
     };
     let instructions: Vec<Instruction> = program
@@ -117,7 +120,7 @@ fn parse(bytes: &[u8]) -> Option<Filter> {
     }
     Some(Filter {
         instructions,
-        flags: u32::from_le_bytes(flags.try_into().ok()?),
+        flags: u32::from_le_bytes(*flags),
         notify: false,
     })
 }
@@ -126,6 +129,7 @@ fn parse(bytes: &[u8]) -> Option<Filter> {
 mod tests {
     use super::*;
     use std::fs;
+    use tote_seccomp::{Arch, DEFAULT, compile};
 
     fn filter(k: u32) -> Filter {
         Filter {
@@ -146,19 +150,26 @@ mod tests {
 
     #[test]
     fn filters_are_read_as_they_were_written() {
-        let bytes = written(&filter(0x7fff_0000));
-        assert_eq!(parse(&bytes), Some(filter(0x7fff_0000)));
-        assert_eq!(parse(&bytes[..bytes.len() - 1]), None);
-        assert_eq!(parse(&bytes[1..]), None);
-        assert_eq!(parse(&[]), None);
+        let bytes = written(&filter(0x7fff_0000), "text");
+        assert_eq!(parse(&bytes, "text"), Some(filter(0x7fff_0000)));
+        for other in ["texts", "tex", "", "other"] {
+            assert_eq!(parse(&bytes, other), None, "{other}");
+        }
+        assert_eq!(parse(&bytes[..bytes.len() - 1], "text"), None);
+        assert_eq!(parse(&bytes[1..], "text"), None);
+        assert_eq!(parse(&[], "text"), None);
         let mut damaged = bytes;
-        damaged[20] ^= 1;
-        assert_eq!(parse(&damaged), None);
+        damaged[40] ^= 1;
+        assert_eq!(parse(&damaged, "text"), None);
         let empty = Filter {
             instructions: Vec::new(),
             ..filter(0)
         };
-        assert_eq!(parse(&written(&empty)), None, "the kernel would refuse it");
+        assert_eq!(
+            parse(&written(&empty, ""), ""),
+            None,
+            "the kernel would refuse it"
+        );
     }
 
     #[test]
@@ -170,8 +181,9 @@ mod tests {
         assert_eq!(made("one", 2), Some(filter(1)), "it is kept");
         assert_eq!(made("other", 3), Some(filter(3)));
         assert_eq!(compiled(&home, "bad", || None), None);
-        let path = home.filters().join(name("one"));
-        fs::write(&path, "half a f").unwrap();
+        for name in fs::read_dir(home.filters()).unwrap() {
+            fs::write(name.unwrap().path(), "half a f").unwrap();
+        }
         assert_eq!(made("one", 4), Some(filter(4)), "a damaged one is made anew");
         assert_eq!(made("one", 5), Some(filter(4)));
         forget(&home).unwrap();
@@ -188,5 +200,22 @@ mod tests {
             compiled(&home, &profile, || Some(filter(0))).unwrap();
             assert!(fs::read_dir(home.filters()).unwrap().count() <= MOST, "{number}");
         }
+    }
+
+    /// A compiler that makes other filters needs another number in [`FORMAT`].
+    #[test]
+    fn another_compiler_has_another_number() {
+        let profile = r#"{"defaultAction": "SCMP_ACT_ERRNO", "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"],
+            "syscalls": [{"names": ["read", "write", "openat"], "action": "SCMP_ACT_ALLOW"},
+            {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 2114060288, "op": "SCMP_CMP_MASKED_EQ"}]}]}"#;
+        let filter = compile(&serde_json::from_str(profile).unwrap(), Arch::X86_64).unwrap();
+        // Without the sum at the end, which is the standard library's.
+        let bytes = written(&filter, "");
+        let text = bytes[..bytes.len() - 8]
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+                (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        assert_eq!((FORMAT, text), ("tote filter 1", 0xb8a6_9c12_fe6d_381b), "{text:#x}");
     }
 }
