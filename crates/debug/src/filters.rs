@@ -216,6 +216,10 @@ mod tests {
             .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
                 (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
             });
-        assert_eq!((FORMAT, text), ("tote filter 1", 0xb8a6_9c12_fe6d_381b), "{text:#x}");
+        assert_eq!(
+            (FORMAT, text),
+            ("tote filter 1", 0xb8a6_9c12_fe6d_381b),
+            "{text:#x}"
+        );
     }
 }

@@ -342,8 +342,7 @@ fn of_a_user(cx: &Context) -> Result<()> {
     let script = "id -u; test $$ -lt 10 && echo own pids; umount /usr 2>/dev/null || echo locked; \
         mount -o remount,rw,bind /usr 2>/dev/null || echo locked; echo x > /etc/new && mkdir /new && \
         stat -c %u:%g / /etc/new /new";
-    debug(cx, &[&target, "sh", "-c", script])?
-        .prints("0\nown pids\nlocked\nlocked\n0:0\n0:0\n0:0\n")?;
+    debug(cx, &[&target, "sh", "-c", script])?.prints("0\nown pids\nlocked\nlocked\n0:0\n0:0\n0:0\n")?;
     // So may packages be installed among the tools of an image.
     let image = cx.image();
     let script = "echo x >> /etc/passwd && rm /bin/true && test ! -e /bin/true && stat -c %u:%g /bin/sh";
