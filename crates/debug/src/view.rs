@@ -20,7 +20,7 @@ const DIRECTORIES: [&str; 3] = ["/proc", "/dev", "/sys"];
 const COPIES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// The most of such a file that is copied, in bytes.
-const COPIED: usize = 1 << 20;
+pub(super) const COPIED: usize = 1 << 20;
 
 /// Files of the container that take the place of the tools' own: they say where the process is.
 const FILES: [&str; 3] = ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"];
@@ -91,6 +91,11 @@ impl View {
             // The first one in PATH: the container's own, else that of the tools.
             shell: Some("sh"),
         })
+    }
+
+    /// True if the session has files of accounts of its own, and not the container's.
+    pub(super) fn has_accounts(&self) -> bool {
+        !self.is_target
     }
 
     /// Returns the variables of the session; `path` is the search path of the tools.

@@ -2,7 +2,7 @@
 
 use crate::error::PlanError;
 use crate::plan::{Builder, Idmap};
-use tote_spec::{IdMapping, Mount, NamespaceType};
+use tote_spec::{IdMapping, Mount, NamespaceType, Spec};
 
 impl Builder<'_> {
     /// Returns the maps of a bind, and whether they apply to the mounts below as well. `option` is the value of
@@ -21,19 +21,50 @@ impl Builder<'_> {
                 "id-mapped mounts are not supported for rootless containers".to_owned(),
             ));
         }
-        let linux = self.request.spec.linux.as_ref();
         let user = self.request.spec.namespace(NamespaceType::User);
-        let idmap = match (user.and_then(|user| user.path.as_ref()), linux) {
+        let idmap = match user.and_then(|user| user.path.as_ref()) {
             _ if own => maps(&mount.uid_mappings, &mount.gid_mappings),
-            (Some(path), _) => Idmap::Namespace(path.clone()),
+            Some(path) => Idmap::Namespace(path.clone()),
             // `check` has refused a mount without mappings of its own outside a user namespace.
-            (None, linux) => linux.map_or_else(
-                || maps(&[], &[]),
-                |linux| maps(&linux.uid_mappings, &linux.gid_mappings),
-            ),
+            None => of_namespace(self.request.spec),
         };
         Ok(Some((idmap, option == Some(true))))
     }
+}
+
+/// Root of a user namespace, as the host sees it.
+pub(crate) struct NamespaceRoot {
+    /// Maps of the namespace.
+    pub(crate) maps: Idmap,
+    /// User id on the host.
+    pub(crate) uid: u32,
+    /// Group id on the host.
+    pub(crate) gid: u32,
+}
+
+/// Looks up the root of a spec's user namespace; `None` if the spec has none, or no id is root there.
+pub(crate) fn root_of(spec: &Spec) -> Option<NamespaceRoot> {
+    spec.namespace(NamespaceType::User)?;
+    let linux = spec.linux.as_ref()?;
+    let root = |maps: &[IdMapping]| {
+        maps.iter()
+            .find(|map| map.container_id == 0)
+            .map(|map| map.host_id)
+    };
+    Some(NamespaceRoot {
+        maps: of_namespace(spec),
+        uid: root(&linux.uid_mappings)?,
+        gid: root(&linux.gid_mappings)?,
+    })
+}
+
+/// Returns the maps of a spec's user namespace.
+fn of_namespace(spec: &Spec) -> Idmap {
+    let linux = spec.linux.as_ref();
+    linux.map_or_else(
+        || maps(&[], &[]),
+        |linux| maps(&linux.uid_mappings, &linux.gid_mappings),
+    )
 }
 
 fn maps(uid: &[IdMapping], gid: &[IdMapping]) -> Idmap {
