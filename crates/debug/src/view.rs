@@ -1,7 +1,8 @@
 //! The tree that a session sees: the tools with the container in a directory of them, or the reverse.
 
 use super::launch::{ENTRIES, Launchers, PLACE as PLACE_OF_TOOLS};
-use super::{lint, path_of, shell};
+use super::seen::{Asked, Seen};
+use super::{path_of, shell};
 use crate::EngineError;
 use crate::exec::{ExecError, Target};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -13,17 +14,17 @@ use tote_sys::Errno;
 pub(super) const PLACE: &str = "/target";
 
 /// Directories of the container that take the place of the tools' own.
-const DIRECTORIES: [&str; 3] = ["/proc", "/dev", "/sys"];
+pub(super) const DIRECTORIES: [&str; 3] = ["/proc", "/dev", "/sys"];
 
 /// Files of the container of which the session gets copies in the place of the tools' own. Packages add users by renaming a new
 /// file over the old one, which a mount would forbid; and such users are the tools', not the container's.
-const COPIES: [&str; 2] = ["/etc/passwd", "/etc/group"];
+pub(super) const COPIES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// The most of such a file that is copied, in bytes.
 const COPIED: usize = 1 << 20;
 
 /// Files of the container that take the place of the tools' own: they say where the process is.
-const FILES: [&str; 3] = ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"];
+pub(super) const FILES: [&str; 3] = ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"];
 
 /// File of the container's time zone. The tools get a link to it: their own leads to one of their zones, which a mount would cover.
 const TIME_ZONE: &str = "/etc/localtime";
@@ -58,23 +59,9 @@ impl View {
     ) -> Result<Self, EngineError> {
         let Some(launchers) = launchers else {
             let root = target.root()?;
-            let mut brought = brought(target, root.as_fd())?;
-            let mut files = commands(target, command)?;
-            for path in COPIES {
-                match copied(root.as_fd(), path).map_err(|source| unreadable(target, source))? {
-                    Copied::Missing => {}
-                    Copied::Content(content) => files.push(written(path, content)),
-                    Copied::Closed => brought.push(shown(path)),
-                }
-            }
-            return Ok(Self {
-                is_target: false,
-                brought,
-                links: links(root.as_fd()).map_err(|source| unreadable(target, source))?,
-                files,
-                shell: None,
-                env: Vec::new(),
-            });
+            let seen = Seen::of(root.as_fd(), &asked(target, command));
+            let seen = seen.map_err(|source| unreadable(target, source))?;
+            return Self::of_tools(target, command, seen);
         };
         let root = target.root()?;
         let (paths, links) = entries(root.as_fd()).map_err(|source| unreadable(target, source))?;
@@ -93,11 +80,32 @@ impl View {
         })
     }
 
+    /// Makes the view with the tools as the root.
+    pub(super) fn of_tools(target: &Target, command: &[String], seen: Seen) -> Result<Self, EngineError> {
+        let mut brought = vec![part(target, "/", PLACE)?];
+        brought.extend(seen.shown.iter().map(|path| shown(path)));
+        let links = seen.links();
+        let mut files = commands(target, command, &seen.complaints);
+        files.extend(
+            seen.copies
+                .into_iter()
+                .map(|(path, content)| written(&path, content)),
+        );
+        Ok(Self {
+            is_target: false,
+            brought,
+            links,
+            files,
+            shell: None,
+            env: Vec::new(),
+        })
+    }
+
     /// Returns the variables of the session; `path` is the search path of the tools.
     pub(super) fn variables(&self, target: &Target, path: Option<String>) -> Vec<String> {
         let path = path.unwrap_or_else(|| PATH.to_owned());
         let (path, place) = if self.is_target {
-            let own = path_of(&target.inside.process.env).unwrap_or(tote_bundle::DEFAULT_PATH);
+            let own = path_of(&target.own().process.env).unwrap_or(tote_bundle::DEFAULT_PATH);
             let aside = path.split(':').map(|dir| format!(":{PLACE_OF_TOOLS}{dir}"));
             let aside = format!("{}{}", shell::COMMANDS_ASIDE, aside.collect::<String>());
             (format!("{own}:{aside}"), "/")
@@ -112,7 +120,7 @@ impl View {
         ];
         let is_set = |line: &String| {
             let name = line.split_once('=').map(|(name, _)| format!("{name}="));
-            let mut set = target.inside.process.env.iter();
+            let mut set = target.own().process.env.iter();
             name.is_some_and(|name| set.any(|other| other.starts_with(&name)))
         };
         let data = self.env.iter().filter(|line| !is_set(line)).cloned();
@@ -161,25 +169,33 @@ fn entries(root: BorrowedFd<'_>) -> Result<Entries, Errno> {
     Ok((paths, links))
 }
 
+/// Returns the question about the command of a container.
+pub(super) fn asked(target: &Target, command: &[String]) -> Asked {
+    let process = &target.own().process;
+    Asked {
+        command: command.to_vec(),
+        path: path_of(&process.env).map(str::to_owned),
+        cwd: process.cwd.clone(),
+    }
+}
+
 /// Writes the small commands of a session.
-fn commands(target: &Target, command: &[String]) -> Result<Vec<WrittenFile>, EngineError> {
-    let process = &target.inside.process;
-    let path = path_of(&process.env);
-    let complaints = lint::complaints(target.root()?.as_fd(), command, path, &process.cwd);
-    let mut files: Vec<WrittenFile> = shell::commands(path, command, &complaints).into();
+fn commands(target: &Target, command: &[String], complaints: &[String]) -> Vec<WrittenFile> {
+    let path = path_of(&target.own().process.env);
+    let mut files: Vec<WrittenFile> = shell::commands(path, command, complaints).into();
     files.push(shell::debugger(shell::COMMANDS, "/bin/sh", PLACE));
-    Ok(files)
+    files
 }
 
 /// A file of the container.
-enum Copied {
+pub(super) enum Copied {
     Missing,
     Content(Vec<u8>),
     /// File that cannot be copied, since its owner has closed it to the caller, or it is too long.
     Closed,
 }
 
-fn copied(root: BorrowedFd<'_>, path: &str) -> Result<Copied, Errno> {
+pub(super) fn copied(root: BorrowedFd<'_>, path: &str) -> Result<Copied, Errno> {
     if !is_there(root, path, FileType::RegularFile)? {
         return Ok(Copied::Missing);
     }
@@ -204,7 +220,7 @@ fn link(text: String, path: &str, replaces: bool) -> RootLink {
 }
 
 /// Lists the links among the tools that lead to the container.
-fn links(root: BorrowedFd<'_>) -> Result<Vec<RootLink>, Errno> {
+pub(super) fn links(root: BorrowedFd<'_>) -> Result<Vec<RootLink>, Errno> {
     let mut links = vec![link(PLACE.to_owned(), FOR_CNTR, false)];
     for path in [TIME_ZONE].iter().chain(&FILES) {
         let text = match linked(root, path)? {
@@ -260,22 +276,6 @@ fn linked(root: BorrowedFd<'_>, path: &str) -> Result<Option<String>, Errno> {
     })
 }
 
-/// Chooses the parts of the container's tree that are shown among the tools.
-fn brought(target: &Target, root: BorrowedFd<'_>) -> Result<Vec<Brought>, EngineError> {
-    let mut brought = vec![part(target, "/", PLACE)?];
-    for (paths, kind) in [
-        (&DIRECTORIES[..], FileType::Directory),
-        (&FILES[..], FileType::RegularFile),
-    ] {
-        for path in paths {
-            if is_there(root, path, kind).map_err(|source| unreadable(target, source))? {
-                brought.push(shown(path));
-            }
-        }
-    }
-    Ok(brought)
-}
-
 fn part(target: &Target, path: &str, at: &str) -> Result<Brought, EngineError> {
     Ok(Brought {
         from: Whole::Process(target.hold()?),
@@ -294,7 +294,7 @@ fn shown(path: &str) -> Brought {
 }
 
 /// True if the container has a file of that kind there, and no link: a link would lead to another place in a session.
-fn is_there(root: BorrowedFd<'_>, path: &str, kind: FileType) -> Result<bool, Errno> {
+pub(super) fn is_there(root: BorrowedFd<'_>, path: &str, kind: FileType) -> Result<bool, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let found = match openat2(root, path, flags, Mode::empty(), resolve) {

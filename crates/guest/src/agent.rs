@@ -2,7 +2,7 @@
 
 use crate::error::GuestError;
 use crate::session::{Asked, STREAMS, Session};
-use crate::worker::CopyFn;
+use crate::worker::RootFn;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{WaitOptions, wait};
@@ -23,11 +23,11 @@ enum Work {
 }
 
 /// Serves the host until the machine is to end.
-pub(crate) fn serve(port: OwnedFd, copy: CopyFn) -> Result<(), GuestError> {
+pub(crate) fn serve(port: OwnedFd, at_root: RootFn) -> Result<(), GuestError> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut agent = Agent {
         port,
-        copy,
+        at_root,
         guest: Guest::new(&release),
         sessions: BTreeMap::new(),
     };
@@ -37,7 +37,7 @@ pub(crate) fn serve(port: OwnedFd, copy: CopyFn) -> Result<(), GuestError> {
 
 struct Agent {
     port: OwnedFd,
-    copy: CopyFn,
+    at_root: RootFn,
     guest: Guest,
     sessions: BTreeMap<u16, Session>,
 }
@@ -184,7 +184,7 @@ impl Agent {
             plan,
             size: terminal,
             joined,
-            copy: self.copy,
+            at_root: self.at_root,
         };
         Session::begin(number, &asked, &mut self.sessions)
     }

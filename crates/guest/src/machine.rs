@@ -32,7 +32,16 @@ pub const VIRTIOFS: u32 = 26;
 pub const IMAGE_DISK: &str = "image";
 
 /// Directories of the root that takes the place of the initramfs.
-const DIRECTORIES: [&str; 7] = ["dev", "proc", "sys", "image", "container", "tmp", "shares"];
+const DIRECTORIES: [&str; 8] = [
+    "dev",
+    "proc",
+    "sys",
+    "image",
+    "container",
+    "tmp",
+    "shares",
+    "tools",
+];
 
 /// File systems that are there before the root changes, with their types.
 const SYSTEMS: [(&str, &str); 3] = [("/dev", "devtmpfs"), ("/proc", "proc"), ("/sys", "sysfs")];

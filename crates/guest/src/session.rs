@@ -3,7 +3,7 @@
 use crate::error::GuestError;
 use crate::report::Report;
 use crate::terminal::{Terminal, pair};
-use crate::worker::{CopyFn, Ends, Work, work};
+use crate::worker::{Ends, RootFn, Work, work};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -29,7 +29,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) size: Option<(u16, u16)>,
     /// Pidfd of the process that it joins, if it joins one.
     pub(crate) joined: Option<OwnedFd>,
-    pub(crate) copy: CopyFn,
+    pub(crate) at_root: RootFn,
 }
 
 /// A process, from its plan to its end.
@@ -90,7 +90,7 @@ impl Session {
                 plan: asked.plan,
                 is_terminal: asked.size.is_some(),
                 joined: asked.joined.as_ref().map(OwnedFd::as_fd),
-                copy: asked.copy,
+                at_root: asked.at_root,
             };
             ends.take().map_or(1, |ends| work(&asked, ends))
         });

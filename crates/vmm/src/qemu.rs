@@ -1,9 +1,10 @@
 //! QEMU, with its smallest machine.
 
 use crate::console::{Tail, last_words};
+use crate::exchange::say;
 use crate::qmp::Qmp;
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Accel, Disk, Link, Machine, Shares, VmmError};
+use crate::{Accel, Disk, Link, Machine, Shares, Spare, VmmError};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -14,6 +15,9 @@ use tote_sys::{Errno, best_effort, tsc_khz};
 
 /// Name of the program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
+
+/// Bytes of a spare disk.
+const SPARE: u64 = 1 << 40;
 
 /// QEMU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,12 +128,14 @@ fn arguments(
     ];
     let disks = machine.disks.iter().flat_map(disk);
     let links = machine.links.iter().flat_map(link);
+    let spare = machine.spare.iter().flat_map(spare);
     let shares = machine.shares.iter().zip(shares);
     let shares = shares.flat_map(|(shares, socket)| share(machine.memory, shares, socket));
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
     let pairs = pairs
         .into_iter()
         .chain(disks)
+        .chain(spare)
         .chain(links)
         .chain(shares)
         .flat_map(|(name, value)| [name.to_owned(), value]);
@@ -177,6 +183,24 @@ fn disk(disk: &Disk) -> [(&'static str, String); 2] {
     ]
 }
 
+/// Returns the words for a disk that is empty until [`Booted::replace`]. A guest learns the size of a disk once, so this one
+/// is larger than every file that may follow.
+fn spare(spare: &Spare) -> [(&'static str, String); 2] {
+    let Spare { serial, .. } = spare;
+    [
+        (
+            "-blockdev",
+            format!(
+                "driver=raw,node-name={serial},read-only=on,file.driver=null-co,file.read-zeroes=on,file.size={SPARE}"
+            ),
+        ),
+        (
+            "-device",
+            format!("virtio-blk-device,drive={serial},serial={serial}"),
+        ),
+    ]
+}
+
 /// Returns the words for a network device. The tap is there already, so no script has to make it.
 fn link(link: &Link) -> [(&'static str, String); 2] {
     let Link { tap, mac } = link;
@@ -211,6 +235,14 @@ impl Running {
         };
         set().map_err(failed)
     }
+
+    /// Sends the next line to QEMU: each waits for the answer to the one before, so there is room for it.
+    fn say(&mut self) -> Result<(), VmmError> {
+        match self.qmp.take_outgoing() {
+            Some((line, file)) => say(self.control.as_fd(), &line, file.as_ref()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Booted for Running {
@@ -233,13 +265,17 @@ impl Booted for Running {
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(VmmError::kernel(failed)(errno)),
             }
-            // Two short lines in the whole conversation: there is room for them.
-            let answer = self.qmp.take_outgoing();
-            match rustix::io::write(&self.control, &answer) {
-                Ok(_) | Err(Errno::PIPE) => {}
-                Err(errno) => return Err(VmmError::kernel(failed)(errno)),
-            }
+            self.say()?;
         }
+    }
+
+    fn replace(&mut self, serial: &str, file: OwnedFd) -> Result<(), VmmError> {
+        self.qmp.replace(serial, file);
+        self.say()
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        self.qmp.replaced()
     }
 
     fn end(&mut self) -> String {
@@ -281,6 +317,10 @@ mod tests {
                     readonly: false,
                 },
             ],
+            spare: Some(Spare {
+                serial: "tools".to_owned(),
+                order: "hold\n".to_owned(),
+            }),
             links: vec![Link {
                 tap: "tap0".to_owned(),
                 mac: "02:42:ac:11:00:02".to_owned(),
@@ -303,6 +343,7 @@ mod tests {
             "read-only=on,filename=/vm/a,,b -device virtio-blk-device,drive=image,serial=image",
             "tap,id=tap0,ifname=tap0,script=no,downscript=no -device virtio-net-device,netdev=tap0,mac=02:42:ac:11:00:02",
             "node-name=writes,discard=unmap,filename=/vm/writes",
+            "file.size=1099511627776 -device virtio-blk-device,drive=tools,serial=tools",
             "tsc_early_khz=2596000",
         ] {
             assert!(line.contains(part), "{part}: {line}");

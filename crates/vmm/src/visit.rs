@@ -5,7 +5,7 @@ use crate::attend::{Attendant, Verdict, failed};
 use crate::streams::Streams;
 use crate::visitors::connect;
 use crate::vmm::Booted;
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 /// Runs another process in the container of this sandbox's machine: has it perform the plan, and passes streams and signals on
@@ -14,6 +14,15 @@ use std::os::unix::net::UnixStream;
 pub fn visit(plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
     match begin(streams) {
         Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
+        Err(error) => failed(&error, false),
+    }
+}
+
+/// Has a file on the machine's spare disk, which is the standard input, and then runs a process as [`visit`] does, without input.
+#[must_use]
+pub fn bring(plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
+    match begin(streams) {
+        Ok((attendant, machine)) => attendant.bringing().attend(machine, plan, warn),
         Err(error) => failed(&error, false),
     }
 }
@@ -42,6 +51,14 @@ impl Booted for Another {
 
     fn advance(&mut self) -> Result<(), VmmError> {
         Ok(())
+    }
+
+    fn replace(&mut self, _: &str, _: OwnedFd) -> Result<(), VmmError> {
+        Err(VmmError::Elsewhere)
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        None
     }
 
     fn end(&mut self) -> String {

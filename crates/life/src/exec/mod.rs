@@ -5,7 +5,7 @@ mod converse;
 mod target;
 
 pub use capture::{Captured, capture, capture_planned};
-pub use converse::{Conversation, converse};
+pub use converse::{Conversation, converse, converse_with};
 pub use target::Target;
 pub use tote_records::exec::ExecError;
 pub use tote_records::exec::Inside;
@@ -296,6 +296,19 @@ pub fn all_capabilities(available: u64) -> Vec<String> {
         .collect()
 }
 
+/// Returns the capabilities by which the default filter is chosen: the container's own, and those that are added.
+pub(crate) fn capabilities_of_filter(own: &Process, options: &ExecOptions) -> Vec<String> {
+    let bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
+    let added = options.cap_add.iter().flat_map(|capability| match capability {
+        Capability::One(name) => vec![(*name).to_owned()],
+        Capability::All => {
+            let names = tote_sandbox::ALL_CAPABILITIES.iter();
+            names.map(|name| format!("CAP_{name}")).collect()
+        }
+    });
+    bounding.iter().cloned().chain(added).collect()
+}
+
 /// Plans the process in the kernel of this machine, as one of `inside`.
 pub fn plan_here(
     (target, inside): (&Target, &Inside),
@@ -307,18 +320,7 @@ pub fn plan_here(
     let in_user_namespace = target.has(NamespaceType::User);
     let setgroups = !in_user_namespace || groups_allowed(&format!("/proc/{}", target.pid));
     let own = &inside.process;
-    let own_bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
-    let filter_for: Vec<String> = own_bounding
-        .iter()
-        .cloned()
-        .chain(options.cap_add.iter().flat_map(|capability| match capability {
-            Capability::One(name) => vec![(*name).to_owned()],
-            Capability::All => {
-                let names = tote_sandbox::ALL_CAPABILITIES.iter();
-                names.map(|name| format!("CAP_{name}")).collect()
-            }
-        }))
-        .collect();
+    let filter_for = capabilities_of_filter(own, options);
     let context = ExecContext {
         linux: in_user_namespace.then_some(&inside.linux),
         users,

@@ -2,14 +2,18 @@
 //! the plan of the one in the container.
 
 use super::VmFault;
-use super::attend::{PROGRAM, VISIT, packed, place};
+use super::attend::{BRING, PROGRAM, VISIT, packed, place};
 use super::guest::facts;
 use crate::container::Entry;
-use crate::exec::{ExecError, Inside, Target, Users, all_capabilities, plan_here};
+use crate::exec::{
+    ExecError, Inside, Target, Users, all_capabilities, capabilities_of_filter, converse_with, plan_here,
+};
 use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home};
+use rustix::fd::OwnedFd;
+use std::io::Read as _;
 use tote_bundle::{ExecContext, ExecOptions, exec_process, resolve_user};
-use tote_sandbox::{Newcomer, Plan, Stdin, clone_flag};
+use tote_sandbox::{Newcomer, Plan, Stdin, Tools, clone_flag};
 use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Spec, User};
 
 /// Namespaces of each sandbox.
@@ -20,6 +24,9 @@ const NAMESPACES: [NamespaceType; 5] = [
     NamespaceType::Uts,
     NamespaceType::Network,
 ];
+
+/// Most bytes of an answer that are read.
+const LONGEST: u64 = 16 << 20;
 
 /// Returns what a process in a machine's sandbox shares with the attendant.
 pub fn sandbox(caller: Caller) -> Inside {
@@ -71,16 +78,40 @@ pub fn enter(
         }
         .into());
     }
-    let inner = inner(target, guest, options, users)?;
+    let inner = inner((target, guest), options, users, None)?;
     let mut plan = sandboxed(target, &inner.to_bytes().bytes, options)?;
+    plan.warnings.extend(inner.warnings);
+    Ok(plan)
+}
+
+/// Plans a process in the sandbox, and one in the container that has these tools for its root: the guest mounts them from the
+/// machine's spare disk, which has to have this superblock then.
+pub fn enter_with_tools(
+    (target, guest): (&Target, &Inside),
+    options: &ExecOptions,
+    users: Option<Users>,
+    (tools, superblock): (Tools<'_>, &[u8; tote_guest::SUPERBLOCK]),
+) -> Result<Plan, EngineError> {
+    let inner = inner((target, guest), options, users, Some(tools))?;
+    let bytes = [tote_guest::WITH_TOOLS, superblock, &inner.to_bytes().bytes].concat();
+    let mut plan = sandboxed(target, &bytes, options)?;
     plan.warnings.extend(inner.warnings);
     Ok(plan)
 }
 
 /// Plans a process in the sandbox that has the guest do something.
 pub(crate) fn sandboxed(target: &Target, bytes: &[u8], options: &ExecOptions) -> Result<Plan, EngineError> {
+    visitor(target, (VISIT, bytes), options)
+}
+
+/// Plans a process of tote in the sandbox that is called by this word, and has the guest do something.
+fn visitor(
+    target: &Target,
+    (word, bytes): (&str, &[u8]),
+    options: &ExecOptions,
+) -> Result<Plan, EngineError> {
     let outer = ExecOptions {
-        command: vec![place(PROGRAM).display().to_string(), VISIT.to_owned()],
+        command: vec![place(PROGRAM).display().to_string(), word.to_owned()],
         detach: options.detach,
         interactive: options.interactive,
         tty: options.tty,
@@ -93,13 +124,13 @@ pub(crate) fn sandboxed(target: &Target, bytes: &[u8], options: &ExecOptions) ->
 
 /// Plans the process in the container, for root of the guest.
 fn inner(
-    target: &Target,
-    guest: &Inside,
+    (target, guest): (&Target, &Inside),
     options: &ExecOptions,
     users: Option<Users>,
+    tools: Option<Tools<'_>>,
 ) -> Result<Plan, EngineError> {
     let own = &guest.process;
-    let bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
+    let filter_for = capabilities_of_filter(own, options);
     let context = ExecContext {
         linux: None,
         users,
@@ -120,8 +151,8 @@ fn inner(
         pidfd: target.hold()?,
         namespaces: namespaces.fold(0, |flags, one| flags | clone_flag(one.kind)),
         root: None,
-        tools: None,
-        default_filter: guest.default_filter.then_some(bounding),
+        tools,
+        default_filter: guest.default_filter.then_some(&filter_for),
         stdin: if options.interactive && !options.detach {
             Stdin::Inherited
         } else {
@@ -147,8 +178,27 @@ pub fn copying(
         interactive: writes,
         ..ExecOptions::default()
     };
-    let plan = sandboxed(&target, &[tote_guest::COPY, asked].concat(), &options)?;
+    let plan = sandboxed(&target, &[tote_guest::AT_ROOT, asked].concat(), &options)?;
     Ok((target, plan))
+}
+
+/// Brings a file to the spare disk of the container's machine, and has the guest do what `asked` says; returns what that writes.
+pub fn bring(home: &Home, entry: &Entry, file: OwnedFd, asked: &[u8]) -> Result<Vec<u8>, EngineError> {
+    let target = Target::of(home, entry.clone())?;
+    let options = ExecOptions {
+        interactive: true,
+        ..ExecOptions::default()
+    };
+    let bytes = [tote_guest::AT_ROOT, asked].concat();
+    let plan = visitor(&target, (BRING, &bytes), &options)?;
+    let mut talk = converse_with(target, plan, file)?;
+    let mut output = Vec::new();
+    let read = talk.output.by_ref().take(LONGEST).read_to_end(&mut output);
+    read.map_err(EngineError::file("read the answer of", entry.container.display()))?;
+    match talk.finish()? {
+        (0, _) => Ok(output),
+        (_, said) => Err(VmFault::guest(&said).into()),
+    }
 }
 
 /// Looks up the container's own user and the requested one in the image: the guest's files are its own.

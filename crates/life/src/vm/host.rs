@@ -18,7 +18,7 @@ use tote_bundle::{
 };
 use tote_networks::TUN;
 use tote_runtime::Timings;
-use tote_vmm::{Accel, Disk, Link, Machine};
+use tote_vmm::{Accel, Disk, Link, Machine, Spare};
 
 /// Memory of a machine for which nothing says how much, and the least that boots, in MiB.
 const USUAL: u64 = 512;
@@ -174,6 +174,10 @@ fn machine(vm: &VmOptions, options: &RunOptions, disks: &[Disk]) -> Result<Machi
                 ..disk.clone()
             })
             .collect(),
+        spare: Some(Spare {
+            serial: tote_guest::TOOLS_DISK.to_owned(),
+            order: String::from_utf8_lossy(tote_guest::SWAP).into_owned(),
+        }),
         links: Vec::new(),
         shares: None,
         port: tote_guest::PORT.to_owned(),

@@ -19,9 +19,10 @@ mod processes;
 mod shares;
 
 pub use attend::{attend, visit};
-pub use enter::{copying, enter, sandbox, users};
+pub use enter::{bring, copying, enter, enter_with_tools, sandbox, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
+pub use tote_guest::{CONTAINERS, SUPERBLOCK, SUPERBLOCK_AT, TOOLS};
 pub use tote_prepare::vm::VmFault;
 pub use tote_prepare::vm::{adapt, check_here, is_in_vm, settle};
 pub(crate) use tote_vmm::KILL_IN_GUEST;

@@ -88,6 +88,13 @@ pub enum VmFault {
 }
 
 impl VmFault {
+    /// The error of a guest, out of what a visitor has said.
+    pub fn guest(said: &[u8]) -> Self {
+        let said = String::from_utf8_lossy(said);
+        let said = said.trim_end();
+        Self::Guest(said.strip_prefix("tote: ").unwrap_or(said).to_owned())
+    }
+
     /// The error of an attempt on a file.
     pub fn file(attempt: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
@@ -120,7 +127,7 @@ impl tote_records::PartError for VmFault {
             Self::Kernel(tote_kernel::KernelError::NoKernel(_)) => {
                 "apt-get install linux-image-cloud-amd64, or give a package: apt-cache depends linux-image-cloud-amd64 names it, apt-get download fetches it"
             }
-            Self::Apart { .. } => "exec, cp, top, logs, stop, kill and wait work as ever",
+            Self::Apart { .. } => "exec, debug, cp, top, logs, stop, kill and wait work as ever",
             _ => return None,
         };
         Some(text.to_owned())
