@@ -5,7 +5,7 @@
 //! process 1 (agent)         worker, one for each process           container
 //! ─────────────────         ─────────────────────────────          ─────────
 //! channel ◄──► pipes ─────────────────────────────────────────►  0, 1, 2
-//!   fork ─────────────────► Plan::from_bytes, runtime::run ─────►  birth, program
+//!   plan ─────────────────► Plan::from_bytes, runtime::run ─────►  birth, program
 //!         ◄── reports ───── born, runs, warnings, how it ended
 //! ```
 //! A worker does for its container what `tote run` does on a host: it is the container's parent, runs the errands, and tells
@@ -25,6 +25,7 @@ mod machine;
 mod processes;
 mod report;
 mod session;
+mod spare;
 mod terminal;
 mod tools;
 mod worker;

@@ -46,6 +46,6 @@ pub use machine::{Accel, Disk, Link, Machine, Shares, Spare};
 pub use qemu::{PROGRAM, Qemu};
 pub use shares::{CAPABILITIES, SERVERS};
 pub use streams::{KILL_IN_GUEST, Streams};
-pub use visit::{bring, visit};
+pub use visit::{bring, visit, visit_by};
 pub use visitors::listen;
 pub use vmm::{Booted, Vmm, Wires};

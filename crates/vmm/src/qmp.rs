@@ -267,7 +267,7 @@ mod tests {
             assert!(given[0].1);
             assert!(matches!(qmp.replaced(), Some(Ok(()))));
             assert!(qmp.replaced().is_none(), "it is told once");
-            qmp.received(EVENT.as_bytes()).unwrap();
+            qmp.received(format!("{EVENT}\n").as_bytes()).unwrap();
         }
     }
 

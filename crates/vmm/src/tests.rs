@@ -128,6 +128,7 @@ fn run_within(
         input: reader.as_fd(),
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+        plain: false,
         visitors,
     };
     let machine = (vmm as &dyn Vmm, &machine());

@@ -3,7 +3,7 @@
 use crate::VmmError;
 use crate::attend::{Attendant, Verdict, failed};
 use crate::streams::Streams;
-use crate::visitors::connect;
+use crate::visitors::{connect, connect_by};
 use crate::vmm::Booted;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,16 @@ use std::os::unix::net::UnixStream;
 /// until the end. `warn` gets lines about what the process has to do without.
 #[must_use]
 pub fn visit(plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    match begin(streams) {
+    match connect().and_then(|channel| begin(channel, streams)) {
+        Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
+        Err(error) => failed(&error, false),
+    }
+}
+
+/// Does what [`visit`] does outside of the sandbox: the socket belongs to its network namespace.
+#[must_use]
+pub fn visit_by(socket: OwnedFd, plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
+    match connect_by(socket).and_then(|channel| begin(channel, streams)) {
         Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
         Err(error) => failed(&error, false),
     }
@@ -21,14 +30,13 @@ pub fn visit(plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) ->
 /// Has a file on the machine's spare disk, which is the standard input, and then runs a process as [`visit`] does, without input.
 #[must_use]
 pub fn bring(plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    match begin(streams) {
+    match connect().and_then(|channel| begin(channel, streams)) {
         Ok((attendant, machine)) => attendant.bringing().attend(machine, plan, warn),
         Err(error) => failed(&error, false),
     }
 }
 
-fn begin(streams: Streams<'_>) -> Result<(Attendant<'_>, Box<dyn Booted>), VmmError> {
-    let channel = connect()?;
+fn begin(channel: UnixStream, streams: Streams<'_>) -> Result<(Attendant<'_>, Box<dyn Booted>), VmmError> {
     let again = channel.try_clone().map_err(|error| {
         let errno = tote_sys::Errno::from_io_error(&error).unwrap_or(tote_sys::Errno::IO);
         VmmError::kernel("hold the attendant of the virtual machine")(errno)

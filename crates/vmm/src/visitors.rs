@@ -9,6 +9,7 @@ use crate::machine::Spare;
 use crate::vmm::Booted;
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::net::SocketAddrUnix;
 use std::collections::BTreeMap;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -42,6 +43,16 @@ pub(crate) fn connect() -> Result<UnixStream, VmmError> {
         Ok::<_, std::io::Error>(stream)
     };
     connected().map_err(failed("reach the attendant of the virtual machine"))
+}
+
+/// Connects to the attendant of the sandbox to whose network namespace the socket belongs.
+pub(crate) fn connect_by(socket: OwnedFd) -> Result<UnixStream, VmmError> {
+    let attempt = "reach the attendant of the virtual machine";
+    let connected = SocketAddrUnix::new_abstract_name(NAME)
+        .and_then(|address| rustix::net::connect(&socket, &address))
+        .and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
+    connected.map_err(VmmError::kernel(attempt))?;
+    Ok(socket.into())
 }
 
 fn failed(attempt: &'static str) -> impl FnOnce(std::io::Error) -> VmmError {

@@ -19,7 +19,7 @@ mod processes;
 mod shares;
 
 pub use attend::{attend, visit};
-pub use enter::{bring, copying, enter, enter_with_tools, sandbox, users};
+pub use enter::{attend_here, bring, copying, enter, enter_with_tools, sandbox, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
 pub use tote_guest::{CONTAINERS, SUPERBLOCK, SUPERBLOCK_AT, TOOLS};

@@ -79,6 +79,9 @@ pub enum VmFault {
     /// The guest does not do what it is asked for.
     #[error("the virtual machine does not answer: {0}")]
     Guest(String),
+    /// A process that the guest cannot start, or that was lost, with docker's exit code.
+    #[error("{0}")]
+    Exec(String, u8),
     /// A plan that came to a process of the sandbox is not as tote writes it.
     #[error("cannot read piece {0} of the plan")]
     Piece(usize),
@@ -108,6 +111,13 @@ impl VmFault {
 
 tote_records::part!(VmFault);
 impl tote_records::PartError for VmFault {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Exec(_, code) => *code,
+            _ => 125,
+        }
+    }
+
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoKernel => {
