@@ -30,7 +30,7 @@ mod terminal;
 mod tools;
 mod worker;
 
-pub use machine::{CONTAINERS, DISKS, IMAGE, IMAGE_DISK, PORT, SHARES, SHARES_TAG, VIRTIOFS};
+pub use machine::{CONTAINERS, DISKS, IMAGE, IMAGE_DISK, NINE_P, PORT, SHARES, SHARES_TAG, VIRTIOFS};
 pub use processes::{PROCESSES, parse_listing};
 pub use tools::{SUPERBLOCK, SUPERBLOCK_AT, SWAP, TOOLS, TOOLS_DISK, WITH_TOOLS};
 pub use worker::{AT_ROOT, RootFn};

@@ -127,7 +127,9 @@ impl<'a> Attendant<'a> {
             ours.set_nonblocking(true)?;
             Ok::<_, std::io::Error>((ours, theirs))
         };
-        let (server, shares) = match machine.shares.as_ref().map(Server::begin).transpose()? {
+        let served = machine.shares.as_ref();
+        let served = served.and_then(|shares| Some((shares.server.as_deref()?, shares)));
+        let (server, shares) = match served.map(Server::begin).transpose()? {
             Some((server, stream)) => (Some(server), Some(stream)),
             None => (None, None),
         };

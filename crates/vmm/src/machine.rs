@@ -50,8 +50,8 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shares {
-    /// Program that serves them.
-    pub server: PathBuf,
+    /// Program that serves them by virtiofs; without one the VMM does so itself, by 9p, with the rights that it has.
+    pub server: Option<PathBuf>,
     /// The directory with all of them.
     pub directory: PathBuf,
     /// Name by which the guest finds them.

@@ -129,8 +129,11 @@ fn arguments(
     let disks = machine.disks.iter().flat_map(disk);
     let links = machine.links.iter().flat_map(link);
     let spare = machine.spare.iter().flat_map(spare);
-    let shares = machine.shares.iter().zip(shares);
-    let shares = shares.flat_map(|(shares, socket)| share(machine.memory, shares, socket));
+    let socket = shares;
+    let shares = machine.shares.iter().flat_map(|own| match socket {
+        Some(socket) => share(machine.memory, own, socket).to_vec(),
+        None => nine_p(own).to_vec(),
+    });
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
     let pairs = pairs
         .into_iter()
@@ -144,7 +147,8 @@ fn arguments(
 
 /// Returns the type of the machine. A server of files has the guest's memory in common with QEMU.
 fn machine_type(machine: &Machine) -> String {
-    let memory = machine.shares.as_ref().map_or("", |_| ",memory-backend=memory");
+    let served = machine.shares.as_ref().and_then(|shares| shares.server.as_ref());
+    let memory = served.map_or("", |_| ",memory-backend=memory");
     format!("microvm{memory}")
 }
 
@@ -159,6 +163,22 @@ fn share(memory: u64, shares: &Shares, socket: i32) -> [(&'static str, String); 
         (
             "-device",
             format!("vhost-user-fs-device,chardev=shares,tag={}", shares.tag),
+        ),
+    ]
+}
+
+/// Returns the words for shared directories that QEMU serves itself: with its own rights, so that it cannot give files to others.
+/// The file systems of the host have numbers of their own in one tree.
+fn nine_p(shares: &Shares) -> [(&'static str, String); 2] {
+    let path = shares.directory.display();
+    [
+        (
+            "-fsdev",
+            format!("local,id=shares,path={path},security_model=none,multidevs=remap"),
+        ),
+        (
+            "-device",
+            format!("virtio-9p-device,fsdev=shares,mount_tag={}", shares.tag),
         ),
     ]
 }
@@ -352,7 +372,7 @@ mod tests {
         assert!(line.contains("-accel kvm -cpu host"), "{line}");
         assert!(!line.contains("tsc_early"), "{line}");
         let shares = Shares {
-            server: "/usr/libexec/virtiofsd".into(),
+            server: Some("/usr/libexec/virtiofsd".into()),
             directory: "/vm/shares".into(),
             tag: "tote".to_owned(),
         };
@@ -365,6 +385,15 @@ mod tests {
             "-machine microvm,memory-backend=memory",
             "memory-backend-memfd,id=memory,size=512M,share=on -global virtio-mmio.force-legacy=false",
             "socket,id=shares,fd=6 -device vhost-user-fs-device,chardev=shares,tag=tote",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        let mut own = shared;
+        own.shares.as_mut().unwrap().server = None;
+        let line = arguments(&own, None, (3, 4, 5), None).join(" ");
+        for part in [
+            "-machine microvm -accel",
+            "local,id=shares,path=/vm/shares,security_model=none,multidevs=remap -device virtio-9p-device,fsdev=shares,mount_tag=tote",
         ] {
             assert!(line.contains(part), "{part}: {line}");
         }

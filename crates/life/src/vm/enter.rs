@@ -249,7 +249,7 @@ pub fn bring(home: &Home, entry: &Entry, file: OwnedFd, asked: &[u8]) -> Result<
     read.map_err(EngineError::file("read the answer of", entry.container.display()))?;
     match talk.finish()? {
         (0, _) => Ok(output),
-        (_, said) => Err(VmFault::guest(&said).into()),
+        (code, said) => Err(VmFault::Exec(VmFault::said(&said), code).into()),
     }
 }
 

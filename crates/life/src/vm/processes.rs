@@ -52,7 +52,7 @@ pub fn processes(home: &Home, entry: &Entry) -> Result<GuestProcesses, EngineErr
     let plan = sandboxed(&target, tote_guest::PROCESSES, &ExecOptions::default())?;
     let captured = capture_planned(target, plan, (PATIENCE, LONGEST), None)?;
     if captured.code != Some(0) {
-        return Err(VmFault::guest(&captured.output).into());
+        return Err(VmFault::Guest(VmFault::said(&captured.output)).into());
     }
     Ok(GuestProcesses {
         files: tote_guest::parse_listing(&captured.output),

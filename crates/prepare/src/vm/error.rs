@@ -17,6 +17,9 @@ pub enum VmFault {
     /// This machine has no server of files for guests.
     #[error("cannot share directories with a virtual machine: this machine has no virtiofsd")]
     NoServer,
+    /// The kernel for guests has no module for 9p.
+    #[error("cannot share directories by 9p: the kernel for virtual machines has no 9p")]
+    NoNineP,
     /// The server of files cannot leave the caller's groups.
     #[error(
         "cannot share directories with a virtual machine: virtiofsd has to leave this user's groups, which takes ranges of ids"
@@ -91,11 +94,11 @@ pub enum VmFault {
 }
 
 impl VmFault {
-    /// The error of a guest, out of what a visitor has said.
-    pub fn guest(said: &[u8]) -> Self {
+    /// Returns the reason that a visitor has given.
+    pub fn said(said: &[u8]) -> String {
         let said = String::from_utf8_lossy(said);
         let said = said.trim_end();
-        Self::Guest(said.strip_prefix("tote: ").unwrap_or(said).to_owned())
+        said.strip_prefix("tote: ").unwrap_or(said).to_owned()
     }
 
     /// The error of an attempt on a file.
@@ -128,7 +131,10 @@ impl tote_records::PartError for VmFault {
                 "apt-get install qemu-system-x86, or the package of that program in another distribution"
             }
             Self::NoServer => {
-                "apt-get install virtiofsd, or qemu-system-common in Debian 12; -v disk:NAME:/path needs none"
+                "apt-get install virtiofsd, or qemu-system-common in Debian 12; -v disk:NAME:/path needs none, nor does 9p, which the kernel of linux-image-amd64 has"
+            }
+            Self::NoNineP => {
+                "run tote vm setup with a kernel that has it, such as that of Debian's linux-image-amd64; those of linux-image-cloud-amd64 have none"
             }
             Self::Groups => {
                 "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"
