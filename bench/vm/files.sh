@@ -38,9 +38,11 @@ for round in $(seq "$rounds"); do
     esac
     dir=$1
     shift
-    run create --name "c$place$round" --network none --isolation "vm,memory=256m,shares=$shares" "$@" files \
-      sh -c "test -e $dir/large && set -- $dir 2 || set -- $dir 1; if [ \$2 = 1 ]; then $first; else $second; fi" > /dev/null
-    for turn in 1 2; do run start -a "c$place$round"; done | sed "s/^/$place /"
+    {
+      run run --name "c$place$round" --network none --isolation "vm,memory=256m,shares=$shares" "$@" files \
+        sh -c "test -e $dir/large && set -- $dir 2 || set -- $dir 1; if [ \$2 = 1 ]; then $first; else $second; fi"
+      run start -a "c$place$round"
+    } | sed "s/^/$place /"
     run rm "c$place$round" > /dev/null
   done
 done | awk '{ key = $2 " " $1; all[key] = all[key] " " $3 / 100 } END { for (key in all) print key ":" all[key] }' | sort

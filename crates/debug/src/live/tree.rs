@@ -354,6 +354,11 @@ mod tests {
         fs::File::open(path).unwrap().into()
     }
 
+    fn set_mode(path: &Path, mode: u32) {
+        let file = fs::File::open(path).unwrap();
+        file.set_permissions(fs::Permissions::from_mode(mode)).unwrap();
+    }
+
     fn part(path: &Path, at: Option<&str>, public: bool) -> Part {
         Part {
             root: open(path),
@@ -387,8 +392,8 @@ mod tests {
         }
         symlink("bin/long", at("usr/link")).unwrap();
         fs::write(at("usr/closed"), "secret").unwrap();
-        fs::set_permissions(at("usr/closed"), fs::Permissions::from_mode(0o640)).unwrap();
-        fs::set_permissions(at("usr/bin/a"), fs::Permissions::from_mode(0o4755)).unwrap();
+        set_mode(&at("usr/closed"), 0o640);
+        set_mode(&at("usr/bin/a"), 0o4755);
         let parts = vec![
             part(&at("below"), None, false),
             part(&at("usr"), Some("usr"), true),
@@ -437,7 +442,7 @@ mod tests {
         );
         fs::remove_file(&path).unwrap();
         fs::write(&path, "closed").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        set_mode(&path, 0o600);
         assert_eq!(
             image.read(begin, &mut buffer),
             Err(Errno::IO),

@@ -163,7 +163,7 @@ fn refusals(cx: &Context) -> Result<()> {
     for (words, reason) in [
         (
             &["--tools", "container:vm"][..],
-            "cannot take tools from container",
+            "only an image, a directory or this machine can be their disk",
         ),
         (
             &["--tools", "app", "--view", "target"],
@@ -183,5 +183,8 @@ fn refusals(cx: &Context) -> Result<()> {
             .output()?
             .refuses(125, &[reason])?;
     }
+    cx.tote(&["debug", "--tools", "container:vm", "image:app", "true"])
+        .output()?
+        .refuses(125, &["cannot take tools from container vm"])?;
     Ok(())
 }
