@@ -114,7 +114,7 @@ impl Agent {
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }
-        // Without a container that runs nobody joins one; and a process that begins is not to share the processor.
+        // Before a container runs, no process can join it; and one that begins is not to share the processor.
         let is_quiet = !self.sessions.is_empty() && self.sessions.values().all(Session::runs);
         let timeout = (is_quiet && self.spare.is_none() && !self.tried).then_some(&QUIET);
         match poll(&mut fds, timeout) {

@@ -1,6 +1,6 @@
 //! Tools of sessions: an image on a disk of which the host changes the content while the machine runs.
 //!
-//! A machine gets no new disks, so it begins with an empty one. Who wants other tools than it has asks with [`SWAP`]: the
+//! A machine gets no new disks, so it begins with an empty one. A host that wants other tools on it asks with [`SWAP`]: the
 //! guest holds the disk for itself then, which no mount of it outlives, until the host has put another image there. A session has the
 //! disk mounted in its own mount namespace alone, so it is free again when the last process of a session has ended.
 

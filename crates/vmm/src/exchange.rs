@@ -9,7 +9,7 @@
 //!                            end of the input ────────────────► does it
 //!                  ◄──────── runs, output, end ◄──────────────
 //! ```
-//! The disk of a file that it has already is left alone, and nobody has to hold it then.
+//! The disk of a file that it has already is left alone, and the guest does not hold it then.
 
 use crate::VmmError;
 use crate::machine::Spare;

@@ -20,7 +20,7 @@ enum State {
     Asked,
     /// The machine runs.
     Runs,
-    /// It runs, and the file of a disk is exchanged.
+    /// The machine runs, and the file of a disk is exchanged.
     Exchanges,
 }
 

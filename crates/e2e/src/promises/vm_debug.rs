@@ -66,6 +66,11 @@ fn debug(cx: &Context) -> Result<()> {
     other_tools(cx)?;
     files_of_this_machine(cx)?;
     refusals(cx)?;
+    ends(cx)?;
+    cx.nothing_left()
+}
+
+fn ends(cx: &Context) -> Result<()> {
     // A session ends with its container.
     let mut inside = cx
         .tote(&[
@@ -80,8 +85,7 @@ fn debug(cx: &Context) -> Result<()> {
         .spawn()?;
     inside.expect("ready")?;
     cx.tote(&["rm", "-f", "-t", "0", "vm"]).output()?.exits(0)?;
-    inside.finish()?.exits(137)?;
-    cx.nothing_left()
+    inside.finish()?.exits(137).map(drop)
 }
 
 fn streams(cx: &Context) -> Result<()> {

@@ -2,18 +2,15 @@
 //! the plan of the one in the container.
 
 use super::VmFault;
-use super::attend::{BRING, PROGRAM, VISIT, packed, place};
+use super::attend::{PROGRAM, VISIT, packed, place};
 use super::guest::facts;
 use crate::container::Entry;
-use crate::exec::{
-    ExecError, Inside, Target, Users, all_capabilities, capabilities_of_filter, converse_with, plan_here,
-};
+use crate::exec::{ExecError, Inside, Target, Users, all_capabilities, capabilities_of_filter, plan_here};
 use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home};
-use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fd::AsFd as _;
 use rustix::net::{AddressFamily, SocketType};
 use std::fs::File;
-use std::io::Read as _;
 use tote_bundle::{ExecContext, ExecOptions, exec_process, resolve_user};
 use tote_sandbox::{Newcomer, Plan, Stdin, Tools, clone_flag};
 use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Spec, User};
@@ -27,9 +24,6 @@ const NAMESPACES: [NamespaceType; 5] = [
     NamespaceType::Uts,
     NamespaceType::Network,
 ];
-
-/// Most bytes of an answer that are read.
-const LONGEST: u64 = 16 << 20;
 
 /// Returns what a process in a machine's sandbox shares with the attendant.
 pub fn sandbox(caller: Caller) -> Inside {
@@ -157,7 +151,7 @@ pub(crate) fn sandboxed(target: &Target, bytes: &[u8], options: &ExecOptions) ->
 }
 
 /// Plans a process of tote in the sandbox that is called by this word, and has the guest do something.
-fn visitor(
+pub(crate) fn visitor(
     target: &Target,
     (word, bytes): (&str, &[u8]),
     options: &ExecOptions,
@@ -232,25 +226,6 @@ pub fn copying(
     };
     let plan = sandboxed(&target, &[tote_guest::AT_ROOT, asked].concat(), &options)?;
     Ok((target, plan))
-}
-
-/// Brings a file to the spare disk of the container's machine, and has the guest do what `asked` says; returns what that writes.
-pub fn bring(home: &Home, entry: &Entry, file: OwnedFd, asked: &[u8]) -> Result<Vec<u8>, EngineError> {
-    let target = Target::of(home, entry.clone())?;
-    let options = ExecOptions {
-        interactive: true,
-        ..ExecOptions::default()
-    };
-    let bytes = [tote_guest::AT_ROOT, asked].concat();
-    let plan = visitor(&target, (BRING, &bytes), &options)?;
-    let mut talk = converse_with(target, plan, file)?;
-    let mut output = Vec::new();
-    let read = talk.output.by_ref().take(LONGEST).read_to_end(&mut output);
-    read.map_err(EngineError::file("read the answer of", entry.container.display()))?;
-    match talk.finish()? {
-        (0, _) => Ok(output),
-        (code, said) => Err(VmFault::Exec(VmFault::said(&said), code).into()),
-    }
 }
 
 /// Looks up the container's own user and the requested one in the image: the guest's files are its own.

@@ -26,7 +26,7 @@ const CLONE_FS: u64 = 0x200;
 pub(crate) const NINE_P_INSTEAD: &str = "this machine has no virtiofsd, so QEMU itself shares directories with the virtual machine, by 9p: files that are made \
     there belong to the user of QEMU, and owners cannot be changed";
 
-/// Chooses the way in which these shares get into the guest, and who serves them; `None` without any.
+/// Chooses the way in which these shares get into the guest, and the program that serves them; `None` without any.
 pub(crate) fn server(
     shares: &[Share],
     wanted: Option<Sharing>,
