@@ -22,9 +22,12 @@ mod kept;
 mod kubernetes;
 mod launch;
 mod lint;
+mod live;
+mod machine;
 mod noted;
 mod processes;
 mod prompt;
+mod seen;
 mod shell;
 mod still;
 mod view;
@@ -34,6 +37,7 @@ pub use filters::forget as forget_filters;
 pub use forward::DebugForwards;
 pub use kept::{KeptTools, forget_kept, kept as kept_tools};
 pub use launch::forget as forget_launchers;
+pub use seen::{LOOK, look_in_guest};
 pub use shell::SHELLS as DEBUG_SHELLS;
 
 use find::{Found, find};
@@ -107,13 +111,17 @@ pub fn debug(
     request.exec.detach_keys = Some(String::new());
     let keys = exec::detach_keys(&request.exec)?;
     given::read_env_files(&mut request.exec.env)?;
+    let found = find(home, wanted, warn)?;
+    if found.target.guest.is_some() {
+        return machine::debug(home, found, (request, keys), warn);
+    }
     let Found {
         mut target,
         command,
         other,
         specs,
         still: _still,
-    } = find(home, wanted, warn)?;
+    } = found;
     if request.target_view && !request.packages.is_empty() {
         return Err(KeepError::PackagesInTarget.into());
     }
@@ -205,7 +213,18 @@ impl<'a> Toolbox<'a> {
     fn open(home: &'a Home, tools: &DebugTools, warn: &mut dyn FnMut(String)) -> Result<Self, EngineError> {
         Ok(match tools {
             DebugTools::Image(image) => Self::Image(Source::open(home, image)?),
-            DebugTools::Container(name) => Self::Container(Box::new(find(home, name, warn)?)),
+            DebugTools::Container(name) => {
+                let found = find(home, name, warn)?;
+                if let Some(entry) = found
+                    .target
+                    .entry
+                    .as_ref()
+                    .filter(|_| found.target.guest.is_some())
+                {
+                    vm::check_here(&entry.container, "take tools from")?;
+                }
+                Self::Container(Box::new(found))
+            }
         })
     }
 
@@ -221,8 +240,8 @@ impl<'a> Toolbox<'a> {
     /// Reads a file of the tools; `None` without a file that can be read.
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, EngineError> {
         let found = match self {
-            Self::Image(source) => tote_rootfs::read_in_root(source.dir()?, path, view::COPIED),
-            Self::Container(found) => tote_rootfs::read_in_root(found.target.root()?, path, view::COPIED),
+            Self::Image(source) => tote_rootfs::read_in_root(source.dir()?, path, seen::COPIED),
+            Self::Container(found) => tote_rootfs::read_in_root(found.target.root()?, path, seen::COPIED),
         };
         Ok(found.ok().flatten())
     }
@@ -301,7 +320,7 @@ fn path_of(env: &[String]) -> Option<&str> {
 
 /// Gives the process variables in place of the container's own of the same names.
 fn adapt(target: &mut Target, variables: Vec<String>) {
-    let env = &mut target.inside.process.env;
+    let env = &mut target.own_mut().process.env;
     let name = |line: &String| line.split_once('=').map(|(name, _)| name.to_owned());
     env.retain(|line| !variables.iter().any(|other| name(other) == name(line)));
     // Before the others: `HOME` is changed with the user only where it stands last.

@@ -28,6 +28,7 @@
 mod attend;
 mod console;
 mod error;
+mod exchange;
 mod machine;
 mod qemu;
 mod qmp;
@@ -41,10 +42,10 @@ mod vmm;
 
 pub use attend::{Verdict, attend};
 pub use error::VmmError;
-pub use machine::{Accel, Disk, Link, Machine, Shares};
+pub use machine::{Accel, Disk, Link, Machine, Shares, Spare};
 pub use qemu::{PROGRAM, Qemu};
 pub use shares::{CAPABILITIES, SERVERS};
 pub use streams::{KILL_IN_GUEST, Streams};
-pub use visit::visit;
+pub use visit::{bring, visit, visit_by};
 pub use visitors::listen;
 pub use vmm::{Booted, Vmm, Wires};

@@ -1,9 +1,10 @@
 //! QEMU, with its smallest machine.
 
 use crate::console::{Tail, last_words};
+use crate::exchange::say;
 use crate::qmp::Qmp;
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Accel, Disk, Link, Machine, Shares, VmmError};
+use crate::{Accel, Disk, Link, Machine, Shares, Spare, VmmError};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -14,6 +15,9 @@ use tote_sys::{Errno, best_effort, tsc_khz};
 
 /// Name of the program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
+
+/// Bytes of a spare disk.
+const SPARE: u64 = 1 << 40;
 
 /// QEMU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,12 +128,17 @@ fn arguments(
     ];
     let disks = machine.disks.iter().flat_map(disk);
     let links = machine.links.iter().flat_map(link);
-    let shares = machine.shares.iter().zip(shares);
-    let shares = shares.flat_map(|(shares, socket)| share(machine.memory, shares, socket));
+    let spare = machine.spare.iter().flat_map(spare);
+    let socket = shares;
+    let shares = machine.shares.iter().flat_map(|own| match socket {
+        Some(socket) => share(machine.memory, own, socket).to_vec(),
+        None => nine_p(own).to_vec(),
+    });
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
     let pairs = pairs
         .into_iter()
         .chain(disks)
+        .chain(spare)
         .chain(links)
         .chain(shares)
         .flat_map(|(name, value)| [name.to_owned(), value]);
@@ -138,7 +147,8 @@ fn arguments(
 
 /// Returns the type of the machine. A server of files has the guest's memory in common with QEMU.
 fn machine_type(machine: &Machine) -> String {
-    let memory = machine.shares.as_ref().map_or("", |_| ",memory-backend=memory");
+    let served = machine.shares.as_ref().and_then(|shares| shares.server.as_ref());
+    let memory = served.map_or("", |_| ",memory-backend=memory");
     format!("microvm{memory}")
 }
 
@@ -157,6 +167,22 @@ fn share(memory: u64, shares: &Shares, socket: i32) -> [(&'static str, String); 
     ]
 }
 
+/// Returns the words for shared directories that QEMU serves itself: with its own rights, so that it cannot give files to others.
+/// The file systems of the host have numbers of their own in one tree.
+fn nine_p(shares: &Shares) -> [(&'static str, String); 2] {
+    let path = shares.directory.display();
+    [
+        (
+            "-fsdev",
+            format!("local,id=shares,path={path},security_model=none,multidevs=remap"),
+        ),
+        (
+            "-device",
+            format!("virtio-9p-device,fsdev=shares,mount_tag={}", shares.tag),
+        ),
+    ]
+}
+
 /// Returns the words for a disk. Of a file that it writes to, QEMU takes a lock that no other machine gets meanwhile.
 fn disk(disk: &Disk) -> [(&'static str, String); 2] {
     let Disk { serial, readonly, .. } = disk;
@@ -170,6 +196,24 @@ fn disk(disk: &Disk) -> [(&'static str, String); 2] {
     let file = format!("driver=file,node-name={serial},{access},filename={path}");
     [
         ("-blockdev", file),
+        (
+            "-device",
+            format!("virtio-blk-device,drive={serial},serial={serial}"),
+        ),
+    ]
+}
+
+/// Returns the words for a disk that is empty until [`Booted::replace`]. A guest learns the size of a disk once, so this one
+/// is larger than every file that may follow.
+fn spare(spare: &Spare) -> [(&'static str, String); 2] {
+    let Spare { serial, .. } = spare;
+    [
+        (
+            "-blockdev",
+            format!(
+                "driver=raw,node-name={serial},read-only=on,file.driver=null-co,file.read-zeroes=on,file.size={SPARE}"
+            ),
+        ),
         (
             "-device",
             format!("virtio-blk-device,drive={serial},serial={serial}"),
@@ -211,6 +255,14 @@ impl Running {
         };
         set().map_err(failed)
     }
+
+    /// Sends the next line to QEMU: each waits for the answer to the one before, so there is room for it.
+    fn say(&mut self) -> Result<(), VmmError> {
+        match self.qmp.take_outgoing() {
+            Some((line, file)) => say(self.control.as_fd(), &line, file.as_ref()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Booted for Running {
@@ -233,13 +285,17 @@ impl Booted for Running {
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(VmmError::kernel(failed)(errno)),
             }
-            // Two short lines in the whole conversation: there is room for them.
-            let answer = self.qmp.take_outgoing();
-            match rustix::io::write(&self.control, &answer) {
-                Ok(_) | Err(Errno::PIPE) => {}
-                Err(errno) => return Err(VmmError::kernel(failed)(errno)),
-            }
+            self.say()?;
         }
+    }
+
+    fn replace(&mut self, serial: &str, file: OwnedFd) -> Result<(), VmmError> {
+        self.qmp.replace(serial, file);
+        self.say()
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        self.qmp.replaced()
     }
 
     fn end(&mut self) -> String {
@@ -281,6 +337,10 @@ mod tests {
                     readonly: false,
                 },
             ],
+            spare: Some(Spare {
+                serial: "tools".to_owned(),
+                order: "hold\n".to_owned(),
+            }),
             links: vec![Link {
                 tap: "tap0".to_owned(),
                 mac: "02:42:ac:11:00:02".to_owned(),
@@ -303,6 +363,7 @@ mod tests {
             "read-only=on,filename=/vm/a,,b -device virtio-blk-device,drive=image,serial=image",
             "tap,id=tap0,ifname=tap0,script=no,downscript=no -device virtio-net-device,netdev=tap0,mac=02:42:ac:11:00:02",
             "node-name=writes,discard=unmap,filename=/vm/writes",
+            "file.size=1099511627776 -device virtio-blk-device,drive=tools,serial=tools",
             "tsc_early_khz=2596000",
         ] {
             assert!(line.contains(part), "{part}: {line}");
@@ -311,7 +372,7 @@ mod tests {
         assert!(line.contains("-accel kvm -cpu host"), "{line}");
         assert!(!line.contains("tsc_early"), "{line}");
         let shares = Shares {
-            server: "/usr/libexec/virtiofsd".into(),
+            server: Some("/usr/libexec/virtiofsd".into()),
             directory: "/vm/shares".into(),
             tag: "tote".to_owned(),
         };
@@ -324,6 +385,15 @@ mod tests {
             "-machine microvm,memory-backend=memory",
             "memory-backend-memfd,id=memory,size=512M,share=on -global virtio-mmio.force-legacy=false",
             "socket,id=shares,fd=6 -device vhost-user-fs-device,chardev=shares,tag=tote",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        let mut own = shared;
+        own.shares.as_mut().unwrap().server = None;
+        let line = arguments(&own, None, (3, 4, 5), None).join(" ");
+        for part in [
+            "-machine microvm -accel",
+            "local,id=shares,path=/vm/shares,security_model=none,multidevs=remap -device virtio-9p-device,fsdev=shares,mount_tag=tote",
         ] {
             assert!(line.contains(part), "{part}: {line}");
         }

@@ -2,7 +2,6 @@
 
 use crate::attend::{Verdict, attend_within};
 use crate::console::Tail;
-use crate::qmp::Qmp;
 use crate::streams::Streams;
 use crate::vmm::{Booted, Vmm, Wires};
 use crate::{Accel, Machine, VmmError};
@@ -68,6 +67,14 @@ impl Booted for Thread {
         Ok(())
     }
 
+    fn replace(&mut self, _: &str, _: OwnedFd) -> Result<(), VmmError> {
+        Err(VmmError::Elsewhere)
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        None
+    }
+
     fn end(&mut self) -> String {
         // A thread that waits for the attendant goes when that is gone.
         drop(self.thread.take());
@@ -84,6 +91,7 @@ fn machine() -> Machine {
         kernel: "".into(),
         initramfs: "".into(),
         disks: Vec::new(),
+        spare: None,
         links: Vec::new(),
         shares: None,
         port: String::new(),
@@ -120,6 +128,7 @@ fn run_within(
         input: reader.as_fd(),
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+        plain: false,
         visitors,
     };
     let machine = (vmm as &dyn Vmm, &machine());
@@ -460,27 +469,6 @@ fn sent(message: &ToHost, session: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     message.push(session, &mut bytes);
     bytes
-}
-
-#[test]
-fn qmp_lets_the_machine_run() {
-    let mut qmp = Qmp::new();
-    qmp.received(b"{\"QMP\": {\"version\": {}}}\r\n").unwrap();
-    assert_eq!(qmp.take_outgoing(), b"{\"execute\":\"qmp_capabilities\"}\n");
-    qmp.received(b"{\"return\": {}}\r\n{\"event\": \"RESUME\"}")
-        .unwrap();
-    assert_eq!(qmp.take_outgoing(), b"{\"execute\":\"cont\"}\n");
-    assert!(!qmp.runs());
-    qmp.received(b"\n{\"return\": {}}\n").unwrap();
-    assert!(qmp.runs());
-    let mut qmp = Qmp::new();
-    let refused = qmp.received(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\n");
-    assert!(matches!(refused, Err(VmmError::Refused { .. })));
-    assert!(matches!(Qmp::new().received(b"hello\n"), Err(VmmError::Qmp(_))));
-    assert!(matches!(
-        Qmp::new().received(&[b'x'; 70_000]),
-        Err(VmmError::Qmp(_))
-    ));
 }
 
 #[test]

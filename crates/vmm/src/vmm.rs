@@ -1,7 +1,7 @@
 //! The few functions of a virtual machine monitor.
 
 use crate::{Machine, VmmError};
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use std::fmt;
 use std::os::unix::net::UnixStream;
 
@@ -38,6 +38,15 @@ pub trait Booted: fmt::Debug {
     /// # Errors
     /// [`VmmError`] if the machine cannot run.
     fn advance(&mut self) -> Result<(), VmmError>;
+
+    /// Begins to put a file in the place of what a disk has, read-only; [`Booted::replaced`] tells of the end.
+    ///
+    /// # Errors
+    /// [`VmmError`] if the VMM cannot be asked.
+    fn replace(&mut self, serial: &str, file: OwnedFd) -> Result<(), VmmError>;
+
+    /// Returns how [`Booted::replace`] has ended, once.
+    fn replaced(&mut self) -> Option<Result<(), VmmError>>;
 
     /// Ends the machine at once, and returns the last words of the VMM.
     fn end(&mut self) -> String;
