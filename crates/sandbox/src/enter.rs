@@ -3,7 +3,7 @@
 
 use crate::capability;
 use crate::error::PlanError;
-use crate::idmap;
+use crate::namespace_maps;
 use crate::plan::{Builder, Errand, Facts, Lifetime, Plan, Request, Stdin, clone_flag};
 use crate::tools::{self, Tools};
 use rustix::fd::OwnedFd;
@@ -83,7 +83,7 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     }
     if let Some(mut tools) = tools {
         builder.compiled = tools.filter.take();
-        let (ops, gates) = tools::plan(tools, idmap::root_of(request.spec), request.facts)?;
+        let (ops, gates) = tools::plan(tools, namespace_maps::root_of(request.spec), request.facts)?;
         builder.ops.extend(ops);
         builder.gates.extend(gates);
         // Made before the container's user namespace is joined, so that no process of the container can change its mounts.

@@ -5,7 +5,7 @@
 //! no right over these mounts: it can neither make them writable nor take them away.
 
 use crate::error::PlanError;
-use crate::idmap::NamespaceRoot;
+use crate::namespace_maps::NamespaceRoot;
 use crate::plan::{Builder, Errand, Facts, Request, cstring, cstring_path};
 use crate::root::Root;
 use rustix::fd::OwnedFd;

@@ -33,7 +33,7 @@ pub(super) fn run(filter: Option<&str>) -> Result<Tally> {
     Ok(all(programs, filter, workers))
 }
 
-/// Runs each program once, so many of them at a time.
+/// Runs each program once, `workers` of them at a time.
 fn all(programs: Vec<TestProgram>, filter: Option<&str>, workers: usize) -> Tally {
     let waiting = Mutex::new(programs.into_iter());
     let total = Mutex::new(Tally::default());
@@ -65,7 +65,7 @@ fn ran(test: &TestProgram, filter: Option<&str>) -> Result<Output> {
         .with_context(|| format!("cannot run {}", test.executable.display()))
 }
 
-/// What a program has written, under its name, and its totals. One that breaks off counts as a failed test.
+/// Returns the output of a program, under its name, and its totals. A program that breaks off counts as a failed test.
 fn reported(test: &TestProgram, found: Result<Output>) -> (Vec<u8>, Tally) {
     let mut shown = format!("     Running {}\n", test.name).into_bytes();
     let output = match found {
@@ -88,7 +88,7 @@ fn reported(test: &TestProgram, found: Result<Output>) -> (Vec<u8>, Tally) {
 }
 
 fn print(output: &[u8]) {
-    // Nobody listens to a closed stream, and the totals are told by the exit code as well.
+    // If the stream is closed, the exit code tells the result.
     drop(std::io::stdout().lock().write_all(output));
 }
 

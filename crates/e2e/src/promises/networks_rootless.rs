@@ -144,7 +144,7 @@ tote run --rm --network lab --network bridge "$IMAGE" ls /sys/class/net
     )
 }
 
-/// pasta drops what is more, and tells nobody (docs/networks.md).
+/// pasta drops what is more, and the sender finds out by timeouts (docs/networks.md).
 fn limits(cx: &Context) -> Result<()> {
     let script = r#"
 limits() { tote run --rm "$@" "$IMAGE" busybox awk '{ print $1, $2, $3 }' /proc/sys/net/ipv4/tcp_wmem; }
