@@ -12,6 +12,26 @@ pub enum Acceleration {
     Tcg,
 }
 
+/// Way in which directories of this machine get into a virtual machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// By virtiofsd.
+    Virtiofs,
+    /// By the VMM itself.
+    NineP,
+}
+
+impl Sharing {
+    /// Returns the name, as the option and `inspect` have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Virtiofs => "virtiofs",
+            Self::NineP => "9p",
+        }
+    }
+}
+
 /// Virtual machine of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmOptions {
@@ -21,6 +41,8 @@ pub struct VmOptions {
     pub memory: Option<u64>,
     /// `cpus=`: number of processors; without it `--cpus` counts.
     pub processors: Option<u32>,
+    /// `shares=`; without it virtiofs is used where this machine has it.
+    pub sharing: Option<Sharing>,
     /// `template=no`: the machine boots, also where it could go on from a template.
     pub boots: bool,
 }
@@ -33,7 +55,7 @@ pub enum IsolationError {
     Unknown(String),
     /// A part of the value is not one of a virtual machine's.
     #[error(
-        "invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,memory=SIZE,cpus=NUMBER,template=yes|no"
+        "invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,memory=SIZE,cpus=NUMBER,shares=virtiofs|9p,template=yes|no"
     )]
     Part(String),
 }
@@ -66,6 +88,8 @@ impl FromStr for VmOptions {
                     let number = number.parse().ok().filter(|number| (1..=1024).contains(number));
                     vm.processors = Some(number.ok_or_else(wrong)?);
                 }
+                ("shares", "virtiofs") => vm.sharing = Some(Sharing::Virtiofs),
+                ("shares", "9p") => vm.sharing = Some(Sharing::NineP),
                 ("template", "yes") => vm.boots = false,
                 ("template", "no") => vm.boots = true,
                 _ => return Err(wrong()),
@@ -88,11 +112,12 @@ mod tests {
             accel: Some(Acceleration::Tcg),
             memory: Some(256 << 20),
             processors: Some(2),
+            sharing: Some(Sharing::NineP),
             boots: true,
         };
         for text in [
-            "vm=qemu,accel=tcg,memory=256m,cpus=2,template=no",
-            "vm,template=yes,cpus=2,memory=256m,accel=tcg,template=no",
+            "vm=qemu,accel=tcg,memory=256m,cpus=2,shares=9p,template=no",
+            "vm,shares=virtiofs,template=yes,cpus=2,memory=256m,accel=tcg,template=no,shares=9p",
         ] {
             assert_eq!(text.parse(), Ok(whole.clone()), "{text}");
         }
@@ -104,7 +129,10 @@ mod tests {
             "vm,cpus=0",
             "vm,memory=x",
             "vm,qemu=1",
+            "vm,shares=nfs",
+            "vm,shares",
             "vm,template",
+            "vm,template=maybe",
         ] {
             assert!(text.parse::<VmOptions>().is_err(), "{text}");
         }

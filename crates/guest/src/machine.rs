@@ -5,6 +5,7 @@ use crate::template;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_move};
+use std::ffi::CStr;
 use std::time::{Duration, Instant};
 use tote_sys::Errno;
 
@@ -23,17 +24,33 @@ pub const DISKS: &str = "/dev/disk";
 /// Directory of the directories and files that the guest shares with the host, by number.
 pub const SHARES: &str = "/shares";
 
-/// Name by which virtiofs finds them.
+/// Name by which virtiofs or 9p finds them.
 pub const SHARES_TAG: &str = "tote";
 
 /// Number of virtiofs among virtio's kinds of devices.
 pub const VIRTIOFS: u32 = 26;
 
+/// Number of 9p among virtio's kinds of devices.
+pub const NINE_P: u32 = 9;
+
+/// Settings of 9p: the largest messages that QEMU and the kernel agree on, and a cache only for what is mapped into memory,
+/// so that changes on the host are seen at once.
+const NINE_P_SETTINGS: &CStr = c"trans=virtio,version=9p2000.L,msize=512000,cache=mmap";
+
 /// Serial number of the disk with the image.
 pub const IMAGE_DISK: &str = "image";
 
 /// Directories of the root that takes the place of the initramfs.
-const DIRECTORIES: [&str; 7] = ["dev", "proc", "sys", "image", "container", "tmp", "shares"];
+const DIRECTORIES: [&str; 8] = [
+    "dev",
+    "proc",
+    "sys",
+    "image",
+    "container",
+    "tmp",
+    "shares",
+    "tools",
+];
 
 /// File systems that are there before the root changes, with their types.
 const SYSTEMS: [(&str, &str); 3] = [("/dev", "devtmpfs"), ("/proc", "proc"), ("/sys", "sysfs")];
@@ -50,7 +67,8 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
         system(kind, place, kind)?;
     }
     load_modules()?;
-    let has_shares = has_device(VIRTIOFS);
+    let shared = [("virtiofs", VIRTIOFS, c""), ("9p", NINE_P, NINE_P_SETTINGS)];
+    let shared = shared.into_iter().find(|(_, device, _)| has_device(*device));
     leave_initramfs()?;
     make_directory("/dev/pts")?;
     system("devpts", "/dev/pts", "devpts")?;
@@ -67,8 +85,8 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
     })?;
     let flags = MountFlags::RDONLY | MountFlags::NODEV;
     mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))?;
-    if has_shares {
-        mount_shares()?;
+    if let Some((kind, _, settings)) = shared {
+        mount_shares(kind, settings)?;
     }
     Ok(port)
 }
@@ -85,9 +103,9 @@ fn open_port() -> Result<OwnedFd, GuestError> {
 }
 
 /// Mounts what the host shares. Each of its file systems is one of its own here, which opening its directory mounts.
-fn mount_shares() -> Result<(), GuestError> {
+fn mount_shares(kind: &str, settings: &CStr) -> Result<(), GuestError> {
     let flags = MountFlags::NODEV;
-    mount(SHARES_TAG, SHARES, "virtiofs", flags, c"").map_err(GuestError::kernel("mount", SHARES))?;
+    mount(SHARES_TAG, SHARES, kind, flags, settings).map_err(GuestError::kernel("mount", SHARES))?;
     for entry in std::fs::read_dir(SHARES).into_iter().flatten().flatten() {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A file is bound as it is.

@@ -7,8 +7,10 @@
 //! ```
 //! What is saved has seen nothing of a container: no plan, no block of a disk, no address, no input. Disks and network devices are
 //! placeholders until the machine goes on, so their drivers let them go before, and take them, with their sizes and addresses, after that.
+//! The disk of tools is not one of them: it is empty in every machine that begins, so its driver keeps it.
 
 use crate::error::GuestError;
+use crate::tools::TOOLS_DISK;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::time::{ClockId, Timespec, clock_settime};
@@ -35,12 +37,15 @@ pub(crate) fn is_asked() -> bool {
 /// Says that the machine can be saved, and returns in one that goes on, which is another one then: with random numbers, a clock and
 /// devices of its own.
 pub(crate) fn sleep(port: &OwnedFd) -> Result<(), GuestError> {
-    for kind in [DISK, LINK] {
-        for name in devices(kind.0) {
-            let driver = Path::new(BUS).join("devices").join(&name).join("driver");
+    let mut disks = devices(DISK.0);
+    disks.retain(|name| !has_tools(name));
+    let all = [(DISK, disks), (LINK, devices(LINK.0))];
+    for ((_, driver), names) in &all {
+        for name in names {
+            let bound = Path::new(BUS).join("devices").join(name).join("driver");
             // One that cannot be looked at is let go as well, which says why it cannot.
-            if driver.try_exists().unwrap_or(true) {
-                tell(kind.1, "unbind", &name)?;
+            if bound.try_exists().unwrap_or(true) {
+                tell(driver, "unbind", name)?;
             }
         }
     }
@@ -52,10 +57,10 @@ pub(crate) fn sleep(port: &OwnedFd) -> Result<(), GuestError> {
         tv_nsec: i64::try_from(wake.time % 1_000_000_000).unwrap_or_default(),
     };
     clock_settime(ClockId::Realtime, now).map_err(GuestError::kernel("set", "the clock"))?;
-    for ((kind, driver), count) in [(DISK, wake.disks), (LINK, wake.links)] {
-        for name in devices(kind).iter().take(count.into()) {
+    for (((kind, driver), names), count) in all.iter().zip([wake.disks, wake.links]) {
+        for name in names.iter().take(count.into()) {
             tell(driver, "bind", name)?;
-            if kind == LINK.0 {
+            if *kind == LINK.0 {
                 // The hardware address is the placeholder's until the device has been reset, which its driver does when it lets it go.
                 tell(driver, "unbind", name)?;
                 tell(driver, "bind", name)?;
@@ -80,6 +85,16 @@ pub(crate) fn devices(kind: u32) -> Vec<String> {
     let number = |name: &String| name.trim_start_matches("virtio").parse::<u32>().ok();
     names.sort_by_key(number);
     names
+}
+
+/// True for the disk of tools.
+fn has_tools(device: &str) -> bool {
+    let block = Path::new(BUS).join("devices").join(device).join("block");
+    let mut disks = std::fs::read_dir(block).into_iter().flatten().flatten();
+    disks.any(|disk| {
+        let serial = std::fs::read_to_string(disk.path().join("serial"));
+        serial.is_ok_and(|serial| serial.trim() == TOOLS_DISK)
+    })
 }
 
 /// Has a driver take a device or let it go, which it has done when the call returns.

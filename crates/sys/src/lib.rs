@@ -105,7 +105,7 @@ pub use entropy::{SEED, renew_entropy};
 pub use entry::enter;
 pub use errand::{
     ContentOverlay, MountRights, SocketKind, Tree, Unlocked, device_mount, network_namespace, open_in,
-    overlay, root_of, socket_in, take_away, tree, user_namespace,
+    overlay, root_of, socket_in, socket_of, take_away, tree, user_namespace,
 };
 pub use event::Event;
 pub use fanotify::{OpenWatch, OpenedFile, OpenedFiles};

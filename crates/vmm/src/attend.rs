@@ -94,6 +94,8 @@ pub(crate) struct Attendant<'a> {
     waiting: [Waiting; 2],
     session: Option<Session>,
     input_ended: bool,
+    /// True if the input is a file that the first message brings.
+    brings: bool,
     runs: bool,
     begin: Instant,
     /// Time that the guest has to come up.
@@ -123,16 +125,19 @@ impl<'a> Attendant<'a> {
         if streams.size().is_some() {
             streams.silence()?;
         }
-        let (server, shares) = match machine.shares.as_ref().map(Server::begin).transpose()? {
+        let served = machine.shares.as_ref();
+        let served = served.and_then(|shares| Some((shares.server.as_deref()?, shares)));
+        let (server, shares) = match served.map(Server::begin).transpose()? {
             Some((server, stream)) => (Some(server), Some(stream)),
             None => (None, None),
         };
         let (sleeper, (channel, console, booted)) = Sleeper::begin(vmm, machine, shares, warn)?;
-        let attendant = Self {
+        let mut attendant = Self {
             server,
             sleeper,
             ..Self::new(streams, channel, Some(console))
         };
+        attendant.visitors.have(machine.spare.clone());
         Ok((attendant, booted))
     }
 
@@ -151,6 +156,7 @@ impl<'a> Attendant<'a> {
             waiting: [Waiting::default(), Waiting::default()],
             session: None,
             input_ended: false,
+            brings: false,
             runs: false,
             begin: Instant::now(),
             patience: BOOT,
@@ -162,6 +168,15 @@ impl<'a> Attendant<'a> {
         Self {
             joins: Some(Session::FIRST),
             ..Self::new(streams, channel, None)
+        }
+    }
+
+    /// Brings the input along as a file, with the first message.
+    pub(crate) fn bringing(self) -> Self {
+        Self {
+            brings: true,
+            input_ended: true,
+            ..self
         }
     }
 
@@ -265,6 +280,7 @@ impl<'a> Attendant<'a> {
                 self.visitors.serve(call, &mut self.host, container);
             }
         }
+        self.visitors.exchange(booted, &mut self.host);
         self.write_channel();
         self.visitors.send();
         // What it has said before is read first.
@@ -455,8 +471,16 @@ impl<'a> Attendant<'a> {
     fn write_channel(&mut self) {
         let out = self.host.outgoing();
         while !out.is_empty() {
-            match rustix::io::write(&self.channel, out) {
-                Ok(length) => _ = out.drain(..length),
+            let sent = if self.brings {
+                crate::exchange::send(self.channel.as_fd(), out, self.streams.input)
+            } else {
+                rustix::io::write(&self.channel, out)
+            };
+            match sent {
+                Ok(length) => {
+                    self.brings = false;
+                    out.drain(..length);
+                }
                 Err(Errno::INTR) => {}
                 Err(_) => return,
             }

@@ -28,6 +28,7 @@
 mod attend;
 mod console;
 mod error;
+mod exchange;
 mod machine;
 mod qemu;
 mod qmp;
@@ -46,11 +47,11 @@ mod vmm;
 
 pub use attend::{Verdict, attend};
 pub use error::VmmError;
-pub use machine::{Accel, Begin, Disk, Layout, Link, Machine, Shares, Template};
+pub use machine::{Accel, Begin, Disk, Layout, Link, Machine, Shares, Spare, Template};
 pub use qemu::{PROGRAM, Qemu};
 pub use save::save;
 pub use shares::{CAPABILITIES, SERVERS};
 pub use streams::{KILL_IN_GUEST, Streams};
-pub use visit::visit;
+pub use visit::{bring, visit, visit_by};
 pub use visitors::listen;
 pub use vmm::{Booted, Vmm, Wires};

@@ -50,20 +50,31 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shares {
-    /// Program that serves them.
-    pub server: PathBuf,
+    /// Program that serves them by virtiofs; without one the VMM does so itself, by 9p, with the rights that it has.
+    pub server: Option<PathBuf>,
     /// The directory with all of them.
     pub directory: PathBuf,
     /// Name by which the guest finds them.
     pub tag: String,
 }
 
+/// Disk that is empty at first, and has a file of a visitor's later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spare {
+    /// Serial number.
+    pub serial: String,
+    /// Bytes before what the guest is to do, if it has to hold the disk for an exchange of its content before.
+    pub order: String,
+}
+
 /// Number of disks and of network devices of a machine that is saved. What goes on from it may have fewer: the others are placeholders
-/// then, which the guest leaves alone.
+/// then, which the guest leaves alone. The spare disk is no part of these numbers: it is empty when a guest is saved and when one goes
+/// on, so all of them have the same one, at the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
-    /// Number of disks.
+    /// Number of disks, without the spare one.
     pub disks: u8,
     /// Number of network devices.
     pub links: u8,
@@ -128,6 +139,8 @@ pub struct Machine {
     pub initramfs: PathBuf,
     /// Disks, each with a serial number by which the guest finds it.
     pub disks: Vec<Disk>,
+    /// Disk for files of visitors.
+    pub spare: Option<Spare>,
     /// Network devices.
     pub links: Vec<Link>,
     /// Directories of the host.

@@ -1,17 +1,16 @@
 //! QEMU, with its smallest machine.
 
 use crate::console::{Tail, last_words};
+use crate::exchange::say;
 use crate::machine::Begin;
 use crate::qmp::Qmp;
 use crate::saved::{self, Files, MEMORY, Starting};
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Accel, Disk, Link, Machine, Shares, VmmError};
+use crate::{Accel, Disk, Link, Machine, Shares, Spare, VmmError};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::FdFlags;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::io::{IoSlice, Read as _};
-use std::mem::MaybeUninit;
+use std::io::Read as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -19,6 +18,9 @@ use tote_sys::{Errno, OPEN_FOR_BOTH, best_effort, spawn_reporting, tsc_khz};
 
 /// Name of the program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
+
+/// Bytes of a spare disk.
+const SPARE: u64 = 1 << 40;
 
 /// QEMU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,7 +73,6 @@ impl Vmm for Qemu {
             child,
             control: ours,
             qmp: Qmp::new(files.as_ref().map(|files| files.state.as_raw_fd())),
-            file: None,
             words: Tail::default(),
         };
         running.unblock()?;
@@ -156,14 +157,18 @@ pub(crate) fn arguments(
         .disks
         .iter()
         .flat_map(disk)
-        .chain(saved::spare_disks(machine));
+        .chain(saved::absent_disks(machine));
     let links = machine
         .links
         .iter()
         .flat_map(link)
-        .chain(saved::spare_links(machine));
-    let shares = machine.shares.iter().zip(shares);
-    let shares = shares.flat_map(|(shares, socket)| share(machine.memory, shares, socket));
+        .chain(saved::absent_links(machine));
+    let spare = machine.spare.iter().flat_map(spare);
+    let socket = shares;
+    let shares = machine.shares.iter().flat_map(|own| match socket {
+        Some(socket) => share(machine.memory, own, socket).to_vec(),
+        None => nine_p(own).to_vec(),
+    });
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
     let pairs = pairs
         .into_iter()
@@ -171,6 +176,7 @@ pub(crate) fn arguments(
         .chain(returned(machine))
         .chain(saved::words(machine))
         .chain(disks)
+        .chain(spare)
         .chain(links)
         .chain(shares)
         .flat_map(|(name, value)| [name.to_owned(), value]);
@@ -201,7 +207,8 @@ fn returned(machine: &Machine) -> Option<(&'static str, String)> {
 
 /// Returns the type of the machine. A server of files has the guest's memory in common with QEMU, and a template's is a file.
 fn machine_type(machine: &Machine) -> String {
-    let apart = machine.shares.is_some() || machine.begin != Begin::Boot;
+    let served = machine.shares.as_ref().and_then(|shares| shares.server.as_ref());
+    let apart = served.is_some() || machine.begin != Begin::Boot;
     format!("microvm{}", if apart { ",memory-backend=memory" } else { "" })
 }
 
@@ -220,6 +227,22 @@ fn share(memory: u64, shares: &Shares, socket: i32) -> [(&'static str, String); 
     ]
 }
 
+/// Returns the words for shared directories that QEMU serves itself: with its own rights, so that it cannot give files to others.
+/// The file systems of the host have numbers of their own in one tree.
+fn nine_p(shares: &Shares) -> [(&'static str, String); 2] {
+    let path = shares.directory.display();
+    [
+        (
+            "-fsdev",
+            format!("local,id=shares,path={path},security_model=none,multidevs=remap"),
+        ),
+        (
+            "-device",
+            format!("virtio-9p-device,fsdev=shares,mount_tag={}", shares.tag),
+        ),
+    ]
+}
+
 /// Returns the words for a disk. Of a file that it writes to, QEMU takes a lock that no other machine gets meanwhile.
 fn disk(disk: &Disk) -> [(&'static str, String); 2] {
     let Disk { serial, readonly, .. } = disk;
@@ -233,6 +256,24 @@ fn disk(disk: &Disk) -> [(&'static str, String); 2] {
     let file = format!("driver=file,node-name={serial},{access},filename={path}");
     [
         ("-blockdev", file),
+        (
+            "-device",
+            format!("virtio-blk-device,drive={serial},serial={serial}"),
+        ),
+    ]
+}
+
+/// Returns the words for a disk that is empty until [`Booted::replace`]. A guest learns the size of a disk once, so this one
+/// is larger than every file that may follow.
+fn spare(spare: &Spare) -> [(&'static str, String); 2] {
+    let Spare { serial, .. } = spare;
+    [
+        (
+            "-blockdev",
+            format!(
+                "driver=raw,node-name={serial},read-only=on,file.driver=null-co,file.read-zeroes=on,file.size={SPARE}"
+            ),
+        ),
         (
             "-device",
             format!("virtio-blk-device,drive={serial},serial={serial}"),
@@ -260,8 +301,6 @@ struct Running {
     errors: Option<ChildStderr>,
     control: UnixStream,
     qmp: Qmp,
-    /// File for the state of a machine that is saved.
-    file: Option<OwnedFd>,
     words: Tail,
 }
 
@@ -277,23 +316,11 @@ impl Running {
         set().map_err(failed)
     }
 
-    /// Sends what there is to say: a few short lines in the whole conversation, for which there is room.
+    /// Sends the next line to QEMU: each waits for the answer to the one before, so there is room for it.
     fn say(&mut self) -> Result<(), VmmError> {
-        let Some(line) = self.qmp.take_outgoing() else {
-            return Ok(());
-        };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let file = self.file.as_ref().filter(|_| line.with_file);
-        let fds: Vec<BorrowedFd<'_>> = file.map(AsFd::as_fd).into_iter().collect();
-        if !fds.is_empty() {
-            // There is space for one.
-            let _fits = control.push(SendAncillaryMessage::ScmRights(&fds));
-        }
-        let bytes = [IoSlice::new(&line.bytes)];
-        match rustix::net::sendmsg(&self.control, &bytes, &mut control, SendFlags::NOSIGNAL) {
-            Ok(_) | Err(Errno::PIPE) => Ok(()),
-            Err(errno) => Err(VmmError::kernel("talk to the virtual machine monitor")(errno)),
+        match self.qmp.take_outgoing() {
+            Some((line, file)) => say(self.control.as_fd(), &line, file.as_ref()),
+            None => Ok(()),
         }
     }
 }
@@ -336,13 +363,21 @@ impl Booted for Running {
         }
     }
 
+    fn replace(&mut self, serial: &str, file: OwnedFd) -> Result<(), VmmError> {
+        self.qmp.replace(serial, file);
+        self.say()
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        self.qmp.replaced()
+    }
+
     fn runs(&self) -> bool {
         self.qmp.runs()
     }
 
     fn save(&mut self, state: OwnedFd) -> Result<(), VmmError> {
-        self.file = Some(state);
-        self.qmp.save();
+        self.qmp.save(state);
         self.say()
     }
 
@@ -389,6 +424,10 @@ mod tests {
                     readonly: false,
                 },
             ],
+            spare: Some(Spare {
+                serial: "tools".to_owned(),
+                order: "hold\n".to_owned(),
+            }),
             links: vec![Link {
                 tap: "tap0".to_owned(),
                 mac: "02:42:ac:11:00:02".to_owned(),
@@ -412,6 +451,7 @@ mod tests {
             "read-only=on,filename=/vm/a,,b -device virtio-blk-device,drive=image,serial=image",
             "tap,id=tap0,ifname=tap0,script=no,downscript=no -device virtio-net-device,netdev=tap0,mac=02:42:ac:11:00:02",
             "node-name=writes,discard=unmap,filename=/vm/writes",
+            "file.size=1099511627776 -device virtio-blk-device,drive=tools,serial=tools",
             "tsc_early_khz=2596000",
             "-device virtio-balloon-device,free-page-reporting=on",
         ] {
@@ -421,7 +461,7 @@ mod tests {
         assert!(line.contains("-accel kvm -cpu host"), "{line}");
         assert!(!line.contains("tsc_early"), "{line}");
         let shares = Shares {
-            server: "/usr/libexec/virtiofsd".into(),
+            server: Some("/usr/libexec/virtiofsd".into()),
             directory: "/vm/shares".into(),
             tag: "tote".to_owned(),
         };
@@ -434,6 +474,15 @@ mod tests {
             "-machine microvm,memory-backend=memory",
             "memory-backend-memfd,id=memory,size=512M,share=on -global virtio-mmio.force-legacy=false",
             "socket,id=shares,fd=6 -device vhost-user-fs-device,chardev=shares,tag=tote",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        let mut own = shared;
+        own.shares.as_mut().unwrap().server = None;
+        let line = arguments(&own, None, (3, 4, 5), None).join(" ");
+        for part in [
+            "-machine microvm -accel",
+            "local,id=shares,path=/vm/shares,security_model=none,multidevs=remap -device virtio-9p-device,fsdev=shares,mount_tag=tote",
         ] {
             assert!(line.contains(part), "{part}: {line}");
         }

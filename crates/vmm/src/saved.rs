@@ -23,10 +23,10 @@ const PATIENCE: Timespec = Timespec {
 pub(crate) const MEMORY: &str = "memory";
 
 /// Bytes of a disk that is not there.
-const SPARE: u64 = 1 << 20;
+const ABSENT: u64 = 1 << 20;
 
 /// Hardware address of a network device that is not there.
-const SPARE_ADDRESS: &str = "02:00:00:00:00:01";
+const ABSENT_ADDRESS: &str = "02:00:00:00:00:01";
 
 /// Files of a machine that goes on.
 #[derive(Debug)]
@@ -143,33 +143,33 @@ pub(crate) fn words(machine: &Machine) -> Vec<(&'static str, String)> {
     words
 }
 
-/// Returns QEMU's words for the disks of the template that the machine has not.
-pub(crate) fn spare_disks(machine: &Machine) -> impl Iterator<Item = (&'static str, String)> {
+/// Returns QEMU's words for the disks of the template that the machine has not. The disk that visitors bring files to is none of them.
+pub(crate) fn absent_disks(machine: &Machine) -> impl Iterator<Item = (&'static str, String)> {
     let all = machine
         .begin
         .template()
         .map_or(0, |template| template.layout.disks);
-    let spare = machine.disks.len()..usize::from(all);
-    spare.flat_map(|at| {
+    let absent = machine.disks.len()..usize::from(all);
+    absent.flat_map(|at| {
         [
             (
                 "-blockdev",
-                format!("driver=null-co,node-name=spare{at},size={SPARE},read-zeroes=on"),
+                format!("driver=null-co,node-name=absent{at},size={ABSENT},read-zeroes=on"),
             ),
             (
                 "-device",
-                format!("virtio-blk-device,drive=spare{at},serial=spare{at}"),
+                format!("virtio-blk-device,drive=absent{at},serial=absent{at}"),
             ),
         ]
     })
 }
 
 /// Returns QEMU's words for the network devices of the template that the machine has not.
-pub(crate) fn spare_links(machine: &Machine) -> impl Iterator<Item = (&'static str, String)> {
+pub(crate) fn absent_links(machine: &Machine) -> impl Iterator<Item = (&'static str, String)> {
     let all = machine
         .begin
         .template()
         .map_or(0, |template| template.layout.links);
-    let spare = machine.links.len()..usize::from(all);
-    spare.map(|_| ("-device", format!("virtio-net-device,mac={SPARE_ADDRESS}")))
+    let absent = machine.links.len()..usize::from(all);
+    absent.map(|_| ("-device", format!("virtio-net-device,mac={ABSENT_ADDRESS}")))
 }

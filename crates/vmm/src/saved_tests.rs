@@ -6,7 +6,7 @@ use crate::save::save_within;
 use crate::streams::Streams;
 use crate::tests::{Fake, guest, machine};
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Begin, Disk, Layout, Link, Machine, Template, VmmError};
+use crate::{Begin, Disk, Layout, Link, Machine, Spare, Template, VmmError};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
@@ -26,6 +26,13 @@ fn template() -> Template {
     }
 }
 
+fn spare() -> Option<Spare> {
+    Some(Spare {
+        serial: "tools".to_owned(),
+        order: String::new(),
+    })
+}
+
 fn resumed() -> Machine {
     Machine {
         begin: Begin::Resume(template()),
@@ -34,6 +41,7 @@ fn resumed() -> Machine {
             file: "/image".into(),
             readonly: true,
         }],
+        spare: spare(),
         links: vec![Link {
             tap: "tap0".to_owned(),
             mac: "02:42:ac:11:00:02".to_owned(),
@@ -49,6 +57,7 @@ fn run(vmm: &dyn Vmm, machine: &Machine) -> (Verdict, Vec<String>) {
         input: reader.as_fd(),
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+        plain: false,
         visitors: None,
     };
     let mut warnings = Vec::new();
@@ -96,7 +105,7 @@ fn a_guest_is_woken_before_it_gets_its_plan() {
         assert_eq!(
             (wake.disks, wake.links),
             (1, 1),
-            "of four and one that the template has"
+            "of four and one that the template has beside its spare disk"
         );
         assert!((begin..=now()).contains(&wake.time.into()), "{}", wake.time);
         seeds.push(wake.seed);
@@ -190,6 +199,14 @@ impl Booted for Saved {
         Ok(())
     }
 
+    fn replace(&mut self, _: &str, _: OwnedFd) -> Result<(), VmmError> {
+        Err(VmmError::Elsewhere)
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        None
+    }
+
     fn save(&mut self, state: OwnedFd) -> Result<(), VmmError> {
         rustix::io::write(&state, b"state").unwrap();
         self.told.1.write_all(b"done").unwrap();
@@ -261,6 +278,7 @@ fn a_machine_is_saved_with_placeholders_and_goes_on_with_devices() {
             template: template(),
             word: "asleep".to_owned(),
         },
+        spare: spare(),
         ..machine()
     };
     let line = arguments(&saved, None, (3, 4, 5), None).join(" ");
@@ -277,7 +295,7 @@ fn a_machine_is_saved_with_placeholders_and_goes_on_with_devices() {
     for part in [
         "share=off,mem-path=/memory -incoming defer",
         "drive=image",
-        "drive=spare3",
+        "drive=absent3",
         "netdev=tap0",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -293,8 +311,16 @@ fn a_machine_is_saved_with_placeholders_and_goes_on_with_devices() {
     assert_eq!(devices(&line), devices(&text));
     assert_eq!(
         devices(&text).iter().filter(|kind| *kind == "virtio-blk").count(),
-        4
+        5,
+        "four, and the spare one"
     );
+    // The spare disk is the same one in both, whatever other disks there are.
+    let place = |line: &str| {
+        let disks = line.split("-device virtio-blk-device,drive=").skip(1);
+        let mut names = disks.filter_map(|rest| rest.split(',').next());
+        names.position(|name| name == "tools")
+    };
+    assert_eq!((place(&line), place(&text)), (Some(4), Some(4)));
     assert_eq!(
         devices(&text).iter().filter(|kind| *kind == "virtio-net").count(),
         1

@@ -67,6 +67,14 @@ impl Booted for Thread {
         Ok(())
     }
 
+    fn replace(&mut self, _: &str, _: OwnedFd) -> Result<(), VmmError> {
+        Err(VmmError::Elsewhere)
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        None
+    }
+
     fn end(&mut self) -> String {
         // A thread that waits for the attendant goes when that is gone.
         drop(self.thread.take());
@@ -83,6 +91,7 @@ pub(crate) fn machine() -> Machine {
         kernel: "".into(),
         initramfs: "".into(),
         disks: Vec::new(),
+        spare: None,
         links: Vec::new(),
         shares: None,
         port: String::new(),
@@ -120,6 +129,7 @@ fn run_within(
         input: reader.as_fd(),
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+        plain: false,
         visitors,
     };
     let machine = (vmm as &dyn Vmm, &machine());

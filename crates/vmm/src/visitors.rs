@@ -4,8 +4,12 @@
 //! conversations are the same, and what the attendant passes on it has room for.
 
 use crate::VmmError;
+use crate::exchange::{Exchange, receive};
+use crate::machine::Spare;
+use crate::vmm::Booted;
 use rustix::event::PollFlags;
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::net::SocketAddrUnix;
 use std::collections::BTreeMap;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -41,6 +45,16 @@ pub(crate) fn connect() -> Result<UnixStream, VmmError> {
     connected().map_err(failed("reach the attendant of the virtual machine"))
 }
 
+/// Connects to the attendant of the sandbox to whose network namespace the socket belongs.
+pub(crate) fn connect_by(socket: OwnedFd) -> Result<UnixStream, VmmError> {
+    let attempt = "reach the attendant of the virtual machine";
+    let connected = SocketAddrUnix::new_abstract_name(NAME)
+        .and_then(|address| rustix::net::connect(&socket, &address))
+        .and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
+    connected.map_err(VmmError::kernel(attempt))?;
+    Ok(socket.into())
+}
+
 fn failed(attempt: &'static str) -> impl FnOnce(std::io::Error) -> VmmError {
     move |error| VmmError::kernel(attempt)(Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
@@ -53,12 +67,15 @@ pub(crate) struct Visitors {
     last: u32,
     /// Release of the guest's kernel, once it is up.
     kernel: String,
+    exchange: Exchange,
 }
 
 #[derive(Debug)]
 struct Visitor {
     stream: UnixStream,
     guest: Guest,
+    /// File that it has brought, for the spare disk of the machine.
+    file: Option<OwnedFd>,
     /// Its process: the visitor's number of it, and the machine's.
     process: Option<(u16, Session)>,
     /// True once nothing more is said to it than what waits to be sent.
@@ -81,6 +98,29 @@ impl Visitors {
             all: BTreeMap::new(),
             last: 0,
             kernel: String::new(),
+            exchange: Exchange::default(),
+        }
+    }
+
+    /// Takes a spare disk, for files that visitors bring.
+    pub(crate) fn have(&mut self, spare: Option<Spare>) {
+        self.exchange = Exchange::of(spare);
+    }
+
+    /// Puts the file of a visitor on the spare disk, as far as the guest and the VMM are ready.
+    pub(crate) fn exchange(&mut self, booted: &mut dyn Booted, host: &mut Host) {
+        let Some((session, done)) = self.exchange.advance(booted, host) else {
+            return;
+        };
+        let Some(visitor) = of(&mut self.all, session) else {
+            return;
+        };
+        match done {
+            Ok(()) => visitor.tell(Event::Runs(session)),
+            Err(reason) => {
+                visitor.tell(Event::Failed(session, 126, reason));
+                visitor.process = None;
+            }
         }
     }
 
@@ -112,7 +152,7 @@ impl Visitors {
         let Some(visitor) = self.all.get_mut(&number) else {
             return;
         };
-        if visitor.read(host, container).is_err() {
+        if visitor.read(host, container, &mut self.exchange).is_err() {
             // Its process has lost its streams, so it is ended; what it still says is passed over.
             if let Some((_, session)) = visitor.process.filter(|_| !visitor.ended) {
                 host.signal(session, 9);
@@ -133,6 +173,7 @@ impl Visitors {
         let visitor = Visitor {
             stream,
             guest: Guest::new(&self.kernel),
+            file: None,
             process: None,
             ended: false,
         };
@@ -141,6 +182,9 @@ impl Visitors {
 
     /// Passes on what the guest says of another process than the container's first one.
     pub(crate) fn hear(&mut self, event: Event, host: &mut Host) {
+        if self.exchange.hear(&event) {
+            return;
+        }
         let session = match &event {
             Event::Ready(_) => return,
             Event::Runs(session)
@@ -150,9 +194,7 @@ impl Visitors {
             | Event::Failed(session, ..)
             | Event::Ended(session, _) => *session,
         };
-        let mut all = self.all.values_mut();
-        let visitor = all.find(|visitor| visitor.process.is_some_and(|(_, own)| own == session));
-        match visitor {
+        match of(&mut self.all, session) {
             Some(visitor) => visitor.tell(event),
             None => {
                 if let Event::Output(session, stream, bytes) = event {
@@ -166,6 +208,12 @@ impl Visitors {
     pub(crate) fn send(&mut self) {
         self.all.retain(|_, visitor| visitor.send());
     }
+}
+
+/// Finds the visitor whose process this is.
+fn of(all: &mut BTreeMap<u32, Visitor>, session: Session) -> Option<&mut Visitor> {
+    let mut all = all.values_mut();
+    all.find(|visitor| visitor.process.is_some_and(|(_, own)| own == session))
 }
 
 impl Visitor {
@@ -191,13 +239,21 @@ impl Visitor {
     }
 
     /// Reads what has come; fails if the visitor is gone, or speaks another language.
-    fn read(&mut self, host: &mut Host, container: Session) -> Result<(), ChannelError> {
+    fn read(
+        &mut self,
+        host: &mut Host,
+        container: Session,
+        exchange: &mut Exchange,
+    ) -> Result<(), ChannelError> {
         let gone = ChannelError::Order("a command");
         let mut buffer = vec![0; CHUNK];
-        let length = match rustix::io::read(&self.stream, &mut buffer) {
+        let length = match receive(self.stream.as_fd(), &mut buffer) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-            Ok(0) | Err(_) => return Err(gone),
-            Ok(length) => length,
+            Ok((0, _)) | Err(_) => return Err(gone),
+            Ok((length, file)) => {
+                self.file = file.or(self.file.take());
+                length
+            }
         };
         for order in self.guest.received(&buffer[..length])? {
             match (order, self.process) {
@@ -209,13 +265,21 @@ impl Visitor {
                         joins: Some(_),
                     },
                     None,
-                ) => match host.begin(&plan, terminal, Some(container)) {
-                    Ok(own) => self.process = Some((session, own)),
-                    Err(error) => {
-                        self.guest.failed(session, 126, &error.to_string());
-                        self.ended = true;
+                ) => {
+                    let begun = match self.file.take() {
+                        Some(file) => exchange.begin((file, &plan), container, host),
+                        None => host
+                            .begin(&plan, terminal, Some(container))
+                            .map_err(|error| error.to_string()),
+                    };
+                    match begun {
+                        Ok(own) => self.process = Some((session, own)),
+                        Err(reason) => {
+                            self.guest.failed(session, 126, &reason);
+                            self.ended = true;
+                        }
                     }
-                },
+                }
                 (Order::Input(_, bytes), Some((_, own))) => _ = host.input(own, &bytes),
                 (Order::InputEnd(_), Some((_, own))) => host.end_input(own),
                 (Order::Signal(_, number), Some((_, own))) => host.signal(own, number),

@@ -62,6 +62,15 @@ pub trait Booted: fmt::Debug {
     /// [`VmmError`] if the machine cannot run.
     fn advance(&mut self) -> Result<(), VmmError>;
 
+    /// Begins to put a file in the place of what a disk has, read-only; [`Booted::replaced`] tells of the end.
+    ///
+    /// # Errors
+    /// [`VmmError`] if the VMM cannot be asked.
+    fn replace(&mut self, serial: &str, file: OwnedFd) -> Result<(), VmmError>;
+
+    /// Returns how [`Booted::replace`] has ended, once.
+    fn replaced(&mut self) -> Option<Result<(), VmmError>>;
+
     /// True once the guest runs, or goes on.
     fn runs(&self) -> bool {
         true

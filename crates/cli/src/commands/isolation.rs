@@ -84,7 +84,8 @@ const ISOLATION: Opt = Opt::value(
 .details(
     "`vm` runs the container in a small virtual machine with a kernel of its own, which `tote vm setup` has made ready; its writes are in \
      the machine's memory. `vm=qemu,accel=tcg,memory=SIZE,cpus=NUMBER` says what the machine has; without `memory` and `cpus` \
-     `--memory` and `--cpus` count, or 512m and one processor.",
+     `--memory` and `--cpus` count, or 512m and one processor. `shares=virtiofs` or `shares=9p` says how directories of this machine get there, \
+     and `template=no` boots the machine where a template of `tote vm template` fits.",
 );
 
 /// `--isolation` of docker's builds, which has a single value on Linux.

@@ -2,6 +2,7 @@
 
 use super::networks::prints;
 use super::ports::WORDS;
+use super::stored;
 use super::vm::{QEMU, detach, prepare};
 use crate::context::Context;
 use crate::exchange::patience;
@@ -40,6 +41,7 @@ pub(super) const TESTS: &[Test] = &[
         links,
     )
     .slow(6),
+    test("vm::a_template_has_the_spare_disk_for_tools", NEEDS, tools).slow(5),
     test("vm::a_template_is_nobodys_to_write", NEEDS, unwritable).slow(4),
     test("vm::a_damaged_template_is_no_hindrance", NEEDS, damaged).slow(5),
     test("vm::a_killed_template_leaves_nothing", NEEDS, killed).slow(5),
@@ -182,7 +184,7 @@ fn disks(cx: &Context) -> Result<()> {
         "disk:data,size=1g:/data",
     ];
     let options = ["--disk-size", "1200m", "app", "sh", "-c", script];
-    let serials = "imagewritesvolume0\n";
+    let serials = "imagewritesvolume0tools\n";
     cx.tote(&[&words[..], &options].concat())
         .output()?
         .exits(0)?
@@ -226,6 +228,28 @@ tote rm -f guest >/dev/null
 fn links(cx: &Context) -> Result<()> {
     made(cx)?;
     prints(cx, &format!("{WORDS}{LINKS}"), "hello\neth0\nlo\nits own\n64\n")
+}
+
+/// The spare disk is as empty as that of a machine that boots, and QEMU exchanges what is on it as well.
+fn tools(cx: &Context) -> Result<()> {
+    made(cx)?;
+    stored::image(cx, "other", &[])?;
+    detach(
+        cx,
+        &["--isolation", FITTING, "--network", "none"],
+        &["sleep", "1000"],
+    )?;
+    let script = "grep -q tote_template /proc/cmdline && touch /target/kept && cat /own";
+    for tools in ["other", "app", "other"] {
+        cx.tote(&["debug", "--tools", tools, "vm", "sh", "-c", script])
+            .output()?
+            .prints(tools)?;
+    }
+    cx.tote(&["exec", "vm", "ls", "/kept"])
+        .output()?
+        .prints("/kept\n")?;
+    cx.tote(&["rm", "-f", "vm"]).output()?.exits(0)?;
+    cx.nothing_left()
 }
 
 /// Each guest has changes of its own, and QEMU no descriptor through which it could change what others begin with.

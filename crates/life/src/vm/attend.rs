@@ -15,6 +15,9 @@ pub(crate) const PROGRAM: &str = "tote-vm";
 /// Argument by which the program knows that it is a visitor.
 pub(crate) const VISIT: &str = "exec";
 
+/// Argument by which it knows that its input is a file for the machine's spare disk.
+pub(crate) const BRING: &str = "bring";
+
 /// Beginning of the names of a visitor's variables, which are the pieces of a plan.
 const PIECE: &str = "TOTE_PLAN_";
 
@@ -73,7 +76,9 @@ fn unpacked(variable: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, VmFaul
 /// [`VmFault`] if this is another process than a visitor.
 pub fn visit(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
     let plan = unpacked(|name| std::env::var(name).ok())?;
-    Ok(tote_vmm::visit(&plan, Streams::own()?, warn))
+    let brings = std::env::args_os().nth(1).is_some_and(|word| word == BRING);
+    let perform = if brings { tote_vmm::bring } else { tote_vmm::visit };
+    Ok(perform(&plan, Streams::own()?, warn))
 }
 
 #[cfg(test)]

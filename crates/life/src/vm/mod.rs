@@ -11,6 +11,7 @@
 //! ```
 
 mod attend;
+mod bring;
 mod enter;
 mod guest;
 mod host;
@@ -20,13 +21,15 @@ mod shares;
 mod template;
 
 pub use attend::{attend, visit};
-pub use enter::{copying, enter, sandbox, users};
+pub use bring::bring;
+pub use enter::{attend_here, copying, enter, enter_with_tools, sandbox, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
 pub use template::{
     VmTemplate, VmTemplateRow, create as create_template, list as templates, prune as prune_templates,
     remove as remove_template,
 };
+pub use tote_guest::{CONTAINERS, SUPERBLOCK, SUPERBLOCK_AT, TOOLS};
 pub use tote_prepare::vm::VmFault;
 pub use tote_prepare::vm::{adapt, check_here, is_in_vm, settle};
 pub(crate) use tote_vmm::KILL_IN_GUEST;

@@ -25,7 +25,7 @@ pub(crate) const MEMORY: &str = "memory";
 pub(crate) const STATE: &str = "state";
 const RECORD: &str = "template.json";
 
-/// Devices of each template: the image, the container's writes and two volumes; one network.
+/// Devices of each template: the image, the container's writes and two volumes; one network. The spare disk is that of each machine.
 const LAYOUT: Layout = Layout { disks: 4, links: 1 };
 
 /// Bytes of `/proc/cpuinfo` that are about the first processor.
@@ -89,7 +89,7 @@ fn name(kernel: &Files, machine: &Machine) -> Result<String, EngineError> {
     // The directories have names that follow from what is in them.
     let above = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
     let mut text = format!(
-        "tote template 1\n{:?}\n{:?}\n{} {} {} {} {}.{}\n{} {} {} {LAYOUT:?}\n",
+        "tote template 2\n{:?}\n{:?}\n{} {} {} {} {}.{}\n{} {} {} {LAYOUT:?} {:?}\n",
         above(&kernel.vmlinux),
         above(&kernel.initramfs),
         machine.program.display(),
@@ -101,6 +101,7 @@ fn name(kernel: &Files, machine: &Machine) -> Result<String, EngineError> {
         machine.accel.name(),
         machine.memory,
         machine.processors,
+        machine.spare.as_ref().map(|spare| &spare.serial),
     );
     // The guest counts the ticks of this machine's processor.
     let path = Path::new("/proc/cpuinfo");
