@@ -9,6 +9,7 @@ use crate::vmm::{Booted, Vmm};
 use crate::{Machine, VmmError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd as _;
+use std::io::IoSlice;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use tote_channel::{End, Event, Host, Session};
@@ -471,12 +472,9 @@ impl<'a> Attendant<'a> {
     fn write_channel(&mut self) {
         let out = self.host.outgoing();
         while !out.is_empty() {
-            let sent = if self.brings {
-                crate::exchange::send(self.channel.as_fd(), out, self.streams.input)
-            } else {
-                rustix::io::write(&self.channel, out)
-            };
-            match sent {
+            let brought = self.brings.then_some(self.streams.input);
+            let bytes = [IoSlice::new(out)];
+            match tote_sys::send_with(self.channel.as_fd(), &bytes, brought.as_slice()) {
                 Ok(length) => {
                     self.brings = false;
                     out.drain(..length);

@@ -16,11 +16,8 @@ use crate::machine::Spare;
 use crate::vmm::Booted;
 use rustix::fd::OwnedFd;
 use rustix::fs::fstat;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd};
 use tote_channel::{Event, Host, Session};
 use tote_sys::{Errno, chain};
 
@@ -135,36 +132,10 @@ impl Exchange {
     }
 }
 
-/// Sends bytes, and a descriptor with the first of them.
-pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: BorrowedFd<'_>) -> Result<usize, Errno> {
-    let files = [file];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&files));
-    let flags = SendFlags::NOSIGNAL;
-    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)
-}
-
-/// Receives bytes, and the descriptor that came with them.
-pub(crate) fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    let got = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
-    let files = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(files) => Some(files),
-        _ => None,
-    });
-    Ok((got.bytes, files.flatten().next()))
-}
-
 /// Sends a whole short line, with a descriptor if there is one, through a socket that does not block.
 pub(crate) fn say(socket: BorrowedFd<'_>, line: &[u8], file: Option<&OwnedFd>) -> Result<(), VmmError> {
-    let sent = match file {
-        Some(file) => send(socket, line, file.as_fd()),
-        None => rustix::io::write(socket, line),
-    };
-    match sent {
+    let file = file.map(AsFd::as_fd);
+    match tote_sys::send_with(socket, &[IoSlice::new(line)], file.as_slice()) {
         Ok(_) | Err(Errno::PIPE) => Ok(()),
         Err(errno) => Err(VmmError::kernel("talk to the virtual machine monitor")(errno)),
     }
@@ -244,6 +215,16 @@ mod tests {
         fn begin(&mut self, path: &str) -> Result<Session, String> {
             let brought = (file(path), &b"do"[..]);
             self.exchange.begin(brought, Session::FIRST, &mut self.host)
+        }
+
+        /// Brings a file, and has the VMM begin as soon as the guest holds the disk.
+        fn held(&mut self, path: &str) -> Session {
+            let session = self.begin(path).unwrap();
+            self.orders();
+            self.guest.runs(session.number());
+            self.hears();
+            self.advance();
+            session
         }
 
         fn orders(&mut self) -> Vec<Order> {
@@ -326,11 +307,7 @@ mod tests {
     #[test]
     fn a_file_that_the_vmm_refuses_is_brought_anew() {
         let mut scene = Scene::new();
-        let session = scene.begin("/dev/null").unwrap();
-        scene.orders();
-        scene.guest.runs(session.number());
-        scene.hears();
-        scene.advance();
+        let session = scene.held("/dev/null");
         scene.vmm.answer = Some(Err(VmmError::Qmp("no".to_owned())));
         let (_, done) = scene.advance().unwrap();
         assert!(done.unwrap_err().contains("cannot bring the tools"));
@@ -342,11 +319,7 @@ mod tests {
     #[test]
     fn a_guest_that_ends_its_process_meanwhile_is_no_matter() {
         let mut scene = Scene::new();
-        let session = scene.begin("/dev/null").unwrap();
-        scene.orders();
-        scene.guest.runs(session.number());
-        scene.hears();
-        scene.advance();
+        let session = scene.held("/dev/null");
         scene.guest.ended(session.number(), End::Code(0));
         assert_eq!(scene.hears().len(), 1);
         assert!(
@@ -357,17 +330,5 @@ mod tests {
         assert!(scene.advance().is_some() && scene.orders().is_empty());
         scene.begin("/dev/zero").unwrap();
         assert_eq!(begun(&scene.orders()).0, b"hold\ndo");
-    }
-
-    #[test]
-    fn a_descriptor_comes_with_the_first_bytes() {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert_eq!(send(ours.as_fd(), b"abc", file("/dev/zero").as_fd()), Ok(3));
-        rustix::io::write(&ours, b"de").unwrap();
-        let mut buffer = [1; 8];
-        let (length, file) = receive(theirs.as_fd(), &mut buffer).unwrap();
-        assert!(buffer[..length].starts_with(b"abc"));
-        rustix::io::read(file.unwrap(), &mut buffer).unwrap();
-        assert_eq!(buffer, [0; 8]);
     }
 }

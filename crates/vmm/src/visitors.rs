@@ -4,20 +4,33 @@
 //! conversations are the same, and what the attendant passes on it has room for.
 
 use crate::VmmError;
-use crate::exchange::{Exchange, receive};
+use crate::exchange::Exchange;
 use crate::machine::Spare;
 use crate::vmm::Booted;
-use rustix::event::PollFlags;
+use rustix::event::{PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::net::SocketAddrUnix;
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::collections::BTreeMap;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
 use tote_channel::{ChannelError, Event, Guest, Host, MAX_SESSIONS, Order, Session};
 use tote_sys::Errno;
 
 /// Name of the attendant's socket in the abstract namespace: it is in the sandbox's network namespace, which no other container shares.
 const NAME: &[u8] = b"tote-vm";
+
+/// Attempt of a visitor.
+const REACH: &str = "reach the attendant of the virtual machine";
+
+/// Time in which an attendant that has just been started begins to listen.
+const MOMENT: Duration = Duration::from_secs(5);
+
+/// Time between two attempts to reach it.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
 
 /// Bytes that are read of a visitor at a time.
 const CHUNK: usize = 32 << 10;
@@ -37,22 +50,32 @@ pub fn listen() -> Result<UnixListener, VmmError> {
 
 /// Connects to the attendant of this sandbox.
 pub(crate) fn connect() -> Result<UnixStream, VmmError> {
-    let connected = || {
-        let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(NAME)?)?;
-        stream.set_nonblocking(true)?;
-        Ok::<_, std::io::Error>(stream)
-    };
-    connected().map_err(failed("reach the attendant of the virtual machine"))
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    connect_by(socket.map_err(VmmError::kernel(REACH))?)
 }
 
 /// Connects to the attendant of the sandbox to whose network namespace the socket belongs.
 pub(crate) fn connect_by(socket: OwnedFd) -> Result<UnixStream, VmmError> {
-    let attempt = "reach the attendant of the virtual machine";
-    let connected = SocketAddrUnix::new_abstract_name(NAME)
-        .and_then(|address| rustix::net::connect(&socket, &address))
-        .and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
-    connected.map_err(VmmError::kernel(attempt))?;
+    let connected = reach(&socket, NAME).and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
+    connected.map_err(VmmError::kernel(REACH))?;
     Ok(socket.into())
+}
+
+/// Connects to that name, at which an attendant may listen only in a moment: a container counts as started when the attendant begins.
+pub(crate) fn reach(socket: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+    let address = SocketAddrUnix::new_abstract_name(name)?;
+    let begin = Instant::now();
+    loop {
+        match rustix::net::connect(socket, &address) {
+            Err(Errno::CONNREFUSED) if begin.elapsed() < MOMENT => _ = poll(&mut [], Some(&PAUSE)),
+            done => return done,
+        }
+    }
 }
 
 fn failed(attempt: &'static str) -> impl FnOnce(std::io::Error) -> VmmError {
@@ -247,11 +270,11 @@ impl Visitor {
     ) -> Result<(), ChannelError> {
         let gone = ChannelError::Order("a command");
         let mut buffer = vec![0; CHUNK];
-        let length = match receive(self.stream.as_fd(), &mut buffer) {
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+        let length = match tote_sys::receive_with(self.stream.as_fd(), &mut buffer, RecvFlags::empty()) {
+            Err(Errno::AGAIN) => return Ok(()),
             Ok((0, _)) | Err(_) => return Err(gone),
-            Ok((length, file)) => {
-                self.file = file.or(self.file.take());
+            Ok((length, files)) => {
+                self.file = files.into_iter().next().or(self.file.take());
                 length
             }
         };
@@ -303,5 +326,26 @@ impl Visitor {
             }
         }
         !self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attendant_may_listen_later() {
+        let name = format!("tote-vmm-test-{}-later", std::process::id());
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        let (tries, tried) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let reached = scope.spawn(|| {
+                tries.send(()).unwrap();
+                reach(&socket, name.as_bytes())
+            });
+            tried.recv().unwrap();
+            let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+            assert_eq!(reached.join().unwrap(), Ok(()));
+        });
     }
 }
