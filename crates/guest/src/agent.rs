@@ -30,19 +30,24 @@ enum Work {
 }
 
 /// Serves the host until the machine is to end.
-pub(crate) fn serve(port: OwnedFd, at_root: RootFn) -> Result<(), GuestError> {
+pub(crate) fn serve((port, spare): (OwnedFd, Option<Spare>), at_root: RootFn) -> Result<(), GuestError> {
     let mut agent = Agent {
         port,
         at_root,
         guest: Guest::new(&crate::machine::release()),
         sessions: BTreeMap::new(),
-        spare: None,
+        spare,
         tried: false,
     };
-    // A process that is forked from a sealed one need not seal itself; one that cannot be sealed here says so there.
-    best_effort(tote_runtime::seal_in_place());
+    seal();
     while !agent.turn()? {}
     Ok(())
+}
+
+/// Keeps this program's file out of reach, once. A process that is forked from a sealed one need not seal itself; one that cannot be sealed here
+/// says so there.
+pub(crate) fn seal() {
+    best_effort(tote_runtime::seal_in_place());
 }
 
 struct Agent {

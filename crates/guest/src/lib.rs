@@ -45,7 +45,7 @@ use tote_sys::best_effort;
 /// process.
 #[must_use]
 pub fn init(at_root: RootFn) -> ExitCode {
-    let ended = machine::prepare().and_then(|port| agent::serve(port, at_root));
+    let ended = machine::prepare(at_root).and_then(|begun| agent::serve(begun, at_root));
     if let Err(error) = ended {
         let text = format!("tote: the guest cannot go on: {}\n", tote_sys::chain(&error));
         // The console is the only place for it.

@@ -1,7 +1,9 @@
 //! From the start of process 1 to a machine in which plans can be performed.
 
 use crate::error::GuestError;
+use crate::spare::Spare;
 use crate::template;
+use crate::worker::RootFn;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_move};
@@ -61,8 +63,8 @@ const ROOT: &str = "/root";
 /// Time that a device takes at most on a busy host that emulates everything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Prepares the machine; returns the channel to the host.
-pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
+/// Prepares the machine; returns the channel to the host, and the first worker, if there was time to make it.
+pub(crate) fn prepare(at_root: RootFn) -> Result<(OwnedFd, Option<Spare>), GuestError> {
     for (place, kind) in SYSTEMS {
         system(kind, place, kind)?;
     }
@@ -74,9 +76,10 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
     system("devpts", "/dev/pts", "devpts")?;
     make_directory(DISKS)?;
     let port = open_port()?;
-    if template::is_asked() {
-        template::sleep(&port)?;
-    }
+    let spare = match template::is_asked() {
+        true => Some(template::sleep(&port, at_root)?),
+        false => None,
+    };
     let disk = format!("{DISKS}/{IMAGE_DISK}");
     // The drivers find all disks one after another, and the image's is the first.
     appear(IMAGE_DISK, || {
@@ -88,7 +91,7 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
     if let Some((kind, _, settings)) = shared {
         mount_shares(kind, settings)?;
     }
-    Ok(port)
+    Ok((port, spare))
 }
 
 /// Returns the release of the kernel.

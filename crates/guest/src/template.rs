@@ -10,10 +10,13 @@
 //! The disk of tools is not one of them: it is empty in every machine that begins, so its driver keeps it.
 
 use crate::error::GuestError;
+use crate::spare::Spare;
 use crate::tools::TOOLS_DISK;
+use crate::worker::RootFn;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::time::{ClockId, Timespec, clock_settime};
+use std::collections::BTreeMap;
 use std::path::Path;
 use tote_channel::{Guest, Order, Wake};
 use tote_sys::Errno;
@@ -35,8 +38,8 @@ pub(crate) fn is_asked() -> bool {
 }
 
 /// Says that the machine can be saved, and returns in one that goes on, which is another one then: with random numbers, a clock and
-/// devices of its own.
-pub(crate) fn sleep(port: &OwnedFd) -> Result<(), GuestError> {
+/// devices of its own. The worker of the container waits there already: to make it takes an emulated processor milliseconds.
+pub(crate) fn sleep(port: &OwnedFd, at_root: RootFn) -> Result<Spare, GuestError> {
     let mut disks = devices(DISK.0);
     disks.retain(|name| !has_tools(name));
     let all = [(DISK, disks), (LINK, devices(LINK.0))];
@@ -49,6 +52,8 @@ pub(crate) fn sleep(port: &OwnedFd) -> Result<(), GuestError> {
             }
         }
     }
+    crate::agent::seal();
+    let spare = Spare::fork(&mut BTreeMap::new(), at_root)?;
     let wake = wait(port)?;
     // Before anything else draws a number.
     tote_sys::renew_entropy(&wake.seed).map_err(GuestError::kernel("renew", "random numbers"))?;
@@ -67,7 +72,7 @@ pub(crate) fn sleep(port: &OwnedFd) -> Result<(), GuestError> {
             }
         }
     }
-    Ok(())
+    Ok(spare)
 }
 
 /// Returns the virtio devices of a kind, in the order in which the machine has them.

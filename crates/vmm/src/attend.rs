@@ -1,14 +1,16 @@
 //! The attendant: the loop between a container's streams and its machine.
 
+mod ready;
+
 use crate::console::{Tail, last_words};
 use crate::shares::Server;
 use crate::sleeper::Sleeper;
 use crate::streams::{KILL_IN_GUEST, OUTPUTS, RESIZED, Streams, Waiting};
-use crate::visitors::{Call, Visitors};
+use crate::visitors::Visitors;
 use crate::vmm::{Booted, Vmm};
 use crate::{Machine, VmmError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::AsFd as _;
+use rustix::fd::{AsFd as _, BorrowedFd};
+use std::fmt;
 use std::io::IoSlice;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -49,22 +51,60 @@ pub fn attend(
     streams: Streams<'_>,
     warn: &mut dyn FnMut(String),
 ) -> Verdict {
-    attend_within(BOOT, (vmm, machine), plan, streams, warn)
+    attend_within(BOOT, (vmm, machine), (plan, None), streams, warn)
+}
+
+/// Does so with a plan that somebody brings once the guest is ready.
+#[must_use]
+pub fn attend_later(
+    (vmm, machine): (&dyn Vmm, &Machine),
+    bringer: Box<dyn Bringer>,
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    attend_within(BOOT, (vmm, machine), (&[], Some(bringer)), streams, warn)
+}
+
+/// Somebody who brings the plan of a guest's container.
+pub trait Bringer: fmt::Debug {
+    /// Returns a descriptor that is readable when the plan is there, until it was brought.
+    fn comes(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Hears that the guest is ready.
+    ///
+    /// # Errors
+    /// [`VmmError`] if nobody is there any more.
+    fn ready(&mut self) -> Result<(), VmmError>;
+
+    /// Returns the plan, whose streams are the standard descriptors from now on; `None` if the machine is not wanted any more.
+    ///
+    /// # Errors
+    /// [`VmmError`] if there is no plan.
+    fn bring(&mut self) -> Result<Option<Vec<u8>>, VmmError>;
+
+    /// Hears why nothing is to be brought.
+    fn failed(&mut self, reason: &str);
 }
 
 /// Does so for a guest that has this time to come up.
 pub(crate) fn attend_within(
     patience: Duration,
     (vmm, machine): (&dyn Vmm, &Machine),
-    plan: &[u8],
+    (plan, mut bringer): (&[u8], Option<Box<dyn Bringer>>),
     streams: Streams<'_>,
     warn: &mut dyn FnMut(String),
 ) -> Verdict {
     let (mut attendant, booted) = match Attendant::boot((vmm, machine), streams, warn) {
         Ok(begun) => begun,
-        Err(error) => return failed(&error, false),
+        Err(error) => {
+            let verdict = failed(&error, false);
+            if let (Some(bringer), Some(reason)) = (&mut bringer, &verdict.message) {
+                bringer.failed(reason);
+            }
+            return verdict;
+        }
     };
-    attendant.patience = patience;
+    (attendant.patience, attendant.bringer) = (patience, bringer);
     attendant.attend(booted, (Some(vmm), plan), warn)
 }
 
@@ -91,6 +131,8 @@ pub(crate) struct Attendant<'a> {
     server: Option<Server>,
     /// The machine, as long as it goes on from a template and has not said that it is up.
     sleeper: Option<Sleeper>,
+    /// Somebody who brings the plan, until the program runs.
+    bringer: Option<Box<dyn Bringer>>,
     last: Tail,
     waiting: [Waiting; 2],
     session: Option<Session>,
@@ -101,20 +143,6 @@ pub(crate) struct Attendant<'a> {
     begin: Instant,
     /// Time that the guest has to come up.
     patience: Duration,
-}
-
-/// Descriptors that are ready.
-#[derive(Clone, Debug, Default)]
-struct Ready {
-    channel: bool,
-    console: bool,
-    control: bool,
-    server: bool,
-    ended: bool,
-    signals: bool,
-    input: bool,
-    outputs: [bool; 2],
-    calls: Vec<Call>,
 }
 
 impl<'a> Attendant<'a> {
@@ -153,6 +181,7 @@ impl<'a> Attendant<'a> {
             console,
             server: None,
             sleeper: None,
+            bringer: None,
             last: Tail::default(),
             waiting: [Waiting::default(), Waiting::default()],
             session: None,
@@ -212,10 +241,14 @@ impl<'a> Attendant<'a> {
         for (waiting, to) in self.waiting.iter_mut().zip(self.streams.outputs) {
             waiting.finish(to);
         }
-        match verdict {
+        let verdict = match verdict {
             Ok(verdict) => verdict,
             Err(error) => failed(&self.explained(error, words), self.runs),
+        };
+        if let (Some(bringer), None, Some(reason)) = (&mut self.bringer, self.session, &verdict.message) {
+            bringer.failed(reason);
         }
+        verdict
     }
 
     /// Adds last words to an error that says little.
@@ -265,6 +298,11 @@ impl<'a> Attendant<'a> {
         {
             return Ok(Some(verdict));
         }
+        if ready.bringer
+            && let Some(verdict) = self.take_plan()?
+        {
+            return Ok(Some(verdict));
+        }
         if ready.input {
             self.read_input()?;
         }
@@ -297,66 +335,6 @@ impl<'a> Attendant<'a> {
         Ok(None)
     }
 
-    fn wait(&mut self, booted: &dyn Booted) -> Result<Ready, VmmError> {
-        let mut channel = PollFlags::IN;
-        channel.set(PollFlags::OUT, !self.host.outgoing().is_empty());
-        let room = self.session.map_or(0, |session| self.host.room(session));
-        let wants_input = room > 0 && !self.input_ended;
-        let [out, err] = self.streams.outputs;
-        let candidates = [
-            (!self.channel_ended).then(|| PollFd::from_borrowed_fd(self.channel.as_fd(), channel)),
-            self.console
-                .as_ref()
-                .map(|console| PollFd::from_borrowed_fd(console.as_fd(), PollFlags::IN)),
-            booted
-                .control()
-                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
-            self.server
-                .as_ref()
-                .map(|server| PollFd::from_borrowed_fd(server.errors(), PollFlags::IN)),
-            Some(PollFd::from_borrowed_fd(booted.ended(), PollFlags::IN)),
-            Some(PollFd::new(&self.streams.signals, PollFlags::IN)),
-            wants_input.then(|| PollFd::from_borrowed_fd(self.streams.input, PollFlags::IN)),
-            (!self.waiting[0].is_empty()).then(|| PollFd::from_borrowed_fd(out, PollFlags::OUT)),
-            (!self.waiting[1].is_empty()).then(|| PollFd::from_borrowed_fd(err, PollFlags::OUT)),
-        ];
-        let asked = candidates.each_ref().map(Option::is_some);
-        let mut fds: Vec<_> = candidates.into_iter().flatten().collect();
-        // Who comes before the container has begun is heard then.
-        let waits = if self.runs {
-            self.visitors.waits()
-        } else {
-            Vec::new()
-        };
-        fds.extend(
-            waits
-                .iter()
-                .map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)),
-        );
-        let left = self.patience.saturating_sub(self.begin.elapsed());
-        let timeout = Timespec::try_from(left).ok().filter(|_| !self.host.is_ready());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(Ready::default()),
-            Err(errno) => return Err(VmmError::kernel("wait for the virtual machine")(errno)),
-        }
-        let mut found = fds.iter().map(|fd| !fd.revents().is_empty());
-        let [channel, console, control, server, ended, signals, input, out, err] =
-            asked.map(|asked| asked && found.next() == Some(true));
-        let calls = waits.iter().filter(|_| found.next() == Some(true));
-        Ok(Ready {
-            channel,
-            console,
-            control,
-            server,
-            ended,
-            signals,
-            input,
-            outputs: [out, err],
-            calls: calls.map(|(call, ..)| *call).collect(),
-        })
-    }
-
     fn read_console(&mut self) {
         let Some(console) = &self.console else { return };
         let mut buffer = [0; 4096];
@@ -387,9 +365,14 @@ impl<'a> Attendant<'a> {
                 Event::Ready(kernel) => {
                     self.sleeper = None;
                     self.visitors.kernel(&kernel);
-                    self.begin_container(plan)?;
+                    match &mut self.bringer {
+                        Some(bringer) => bringer.ready()?,
+                        None => self.begin_container(plan)?,
+                    }
                 }
-                Event::Runs(session) if self.is_own(session) => self.runs = true,
+                Event::Runs(session) if self.is_own(session) => {
+                    (self.runs, self.bringer) = (true, None);
+                }
                 Event::Output(session, stream, bytes) if self.is_own(session) => {
                     self.waiting[usize::from(stream.number()) - 1].push(&bytes);
                 }
@@ -413,6 +396,17 @@ impl<'a> Attendant<'a> {
     /// True for the process whose streams these are.
     fn is_own(&self, session: Session) -> bool {
         self.session == Some(session)
+    }
+
+    /// Begins the container with the plan that is there now; returns the verdict of a machine that nobody wants.
+    fn take_plan(&mut self) -> Result<Option<Verdict>, VmmError> {
+        let Some(bringer) = &mut self.bringer else {
+            return Ok(None);
+        };
+        match bringer.bring()? {
+            Some(plan) => self.begin_container(&plan).map(|()| None),
+            None => Ok(Some(Verdict::code(0))),
+        }
     }
 
     fn begin_container(&mut self, plan: &[u8]) -> Result<(), VmmError> {

@@ -45,7 +45,7 @@ mod visit;
 mod visitors;
 mod vmm;
 
-pub use attend::{Verdict, attend};
+pub use attend::{Bringer, Verdict, attend, attend_later};
 pub use error::VmmError;
 pub use machine::{Accel, Begin, Disk, Layout, Link, Machine, Shares, Spare, Template};
 pub use qemu::{PROGRAM, Qemu};

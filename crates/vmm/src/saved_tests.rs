@@ -61,7 +61,7 @@ fn run(vmm: &dyn Vmm, machine: &Machine) -> (Verdict, Vec<String>) {
         visitors: None,
     };
     let mut warnings = Vec::new();
-    let verdict = attend_within(PATIENCE, (vmm, machine), b"the plan", streams, &mut |text| {
+    let verdict = attend_within(PATIENCE, (vmm, machine), (b"the plan", None), streams, &mut |text| {
         warnings.push(text)
     });
     (verdict, warnings)

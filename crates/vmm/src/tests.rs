@@ -133,7 +133,7 @@ fn run_within(
         visitors,
     };
     let machine = (vmm as &dyn Vmm, &machine());
-    let verdict = attend_within(patience, machine, b"the plan", streams, &mut |text| {
+    let verdict = attend_within(patience, machine, (b"the plan", None), streams, &mut |text| {
         warnings.push(text)
     });
     drop((out, reader));

@@ -74,8 +74,8 @@ before it. Elsewhere it says nothing."),
     ],
 };
 
-/// `--isolation` of containers.
-const ISOLATION: Opt = Opt::value(
+/// `--isolation` of containers and pods.
+pub(super) const ISOLATION: Opt = Opt::value(
     "isolation",
     "TECHNOLOGY",
     "Isolation technology: default, or vm for a virtual machine",

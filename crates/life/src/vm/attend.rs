@@ -1,6 +1,7 @@
 //! The programs of a machine's sandbox: tote as the attendant, and as one who visits it.
 
 use super::VmFault;
+use super::pooled::Pooled;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,11 @@ pub fn attend(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
     let plan = read(PLAN)?;
     let mut streams = Streams::own()?;
     streams.visitors = Some(tote_vmm::listen()?);
-    Ok(tote_vmm::attend(&Qemu::default(), &machine, &plan, streams, warn))
+    let vmm = Qemu::default();
+    Ok(match Pooled::own(plan) {
+        Ok(pooled) => tote_vmm::attend_later((&vmm, &machine), Box::new(pooled), streams, warn),
+        Err(plan) => tote_vmm::attend(&vmm, &machine, &plan, streams, warn),
+    })
 }
 
 /// Writes a plan as the variables of a visitor.

@@ -16,6 +16,7 @@ mod enter;
 mod guest;
 mod host;
 mod kernel;
+mod pooled;
 mod processes;
 mod shares;
 mod template;
