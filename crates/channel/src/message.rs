@@ -52,7 +52,7 @@ pub enum End {
 pub struct Wake {
     /// Time in nanoseconds since 1970.
     pub time: u64,
-    /// Number of disks, from the first one, that the machine has.
+    /// Number of disks that the machine has, from the first one that the guest has let go.
     pub disks: u8,
     /// Number of network devices, from the first one, that the machine has.
     pub links: u8,

@@ -126,7 +126,7 @@ impl Agent {
                 drop(fds);
                 // Without memory for it, the next process has another one made.
                 self.tried = true;
-                self.spare = Spare::fork(&mut self.sessions, self.at_root).ok();
+                self.spare = Spare::fork(&mut self.sessions, None, self.at_root).ok();
                 return Ok(Vec::new());
             }
             Ok(_) => {}
@@ -217,7 +217,7 @@ impl Agent {
         self.tried = false;
         let spare = match self.spare.take() {
             Some(spare) => spare,
-            None => Spare::fork(&mut self.sessions, self.at_root)?,
+            None => Spare::fork(&mut self.sessions, None, self.at_root)?,
         };
         Session::begin(number, &asked, spare)
     }

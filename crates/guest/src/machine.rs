@@ -81,11 +81,13 @@ pub(crate) fn prepare(at_root: RootFn) -> Result<(OwnedFd, Option<Spare>), Guest
         false => None,
     };
     let disk = format!("{DISKS}/{IMAGE_DISK}");
-    // The drivers find all disks one after another, and the image's is the first.
-    appear(IMAGE_DISK, || {
-        link_disks()?;
-        Ok(rustix::fs::stat(&disk).is_ok().then_some(()))
-    })?;
+    if spare.is_none() {
+        // The drivers find all disks one after another, and the image's is the first.
+        appear(IMAGE_DISK, || {
+            link_disks()?;
+            Ok(rustix::fs::stat(&disk).is_ok().then_some(()))
+        })?;
+    }
     let flags = MountFlags::RDONLY | MountFlags::NODEV;
     mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))?;
     if let Some((kind, _, settings)) = shared {
@@ -126,7 +128,7 @@ fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestError> {
 }
 
 /// Makes a link for each disk, by its serial number: the letters of their names follow from the places of their devices.
-fn link_disks() -> Result<(), GuestError> {
+pub(crate) fn link_disks() -> Result<(), GuestError> {
     let Ok(entries) = std::fs::read_dir("/sys/block") else {
         return Ok(());
     };
@@ -209,7 +211,7 @@ fn port() -> Result<Option<String>, GuestError> {
 }
 
 /// Waits for a device. Drivers tell of devices only by netlink messages, which another loop would have to wait for.
-fn appear<T>(
+pub(crate) fn appear<T>(
     what: &'static str,
     mut look: impl FnMut() -> Result<Option<T>, GuestError>,
 ) -> Result<T, GuestError> {

@@ -7,9 +7,11 @@
 //! ```
 //! What is saved has seen nothing of a container: no plan, no block of a disk, no address, no input. Disks and network devices are
 //! placeholders until the machine goes on, so their drivers let them go before, and take them, with their sizes and addresses, after that.
-//! The disk of tools is not one of them: it is empty in every machine that begins, so its driver keeps it.
+//! Two disks they keep, of which nothing was read and whose size nobody relies on: the disk of tools, which is empty in every machine that
+//! begins, and that of the image, whose file system knows how large it is. To take a disk costs an emulated processor as much as the rest of a start.
 
 use crate::error::GuestError;
+use crate::machine::{DISKS, IMAGE_DISK, appear, link_disks};
 use crate::spare::Spare;
 use crate::tools::TOOLS_DISK;
 use crate::worker::RootFn;
@@ -40,8 +42,14 @@ pub(crate) fn is_asked() -> bool {
 /// Says that the machine can be saved, and returns in one that goes on, which is another one then: with random numbers, a clock and
 /// devices of its own. The worker of the container waits there already: to make it takes an emulated processor milliseconds.
 pub(crate) fn sleep(port: &OwnedFd, at_root: RootFn) -> Result<Spare, GuestError> {
+    // Those that stay have the names that a container's plan knows.
+    appear(IMAGE_DISK, || {
+        link_disks()?;
+        let links = [IMAGE_DISK, TOOLS_DISK].map(|serial| rustix::fs::stat(format!("{DISKS}/{serial}")));
+        Ok(links.iter().all(Result::is_ok).then_some(()))
+    })?;
     let mut disks = devices(DISK.0);
-    disks.retain(|name| !has_tools(name));
+    disks.retain(|name| !is_kept(name));
     let all = [(DISK, disks), (LINK, devices(LINK.0))];
     for ((_, driver), names) in &all {
         for name in names {
@@ -53,7 +61,12 @@ pub(crate) fn sleep(port: &OwnedFd, at_root: RootFn) -> Result<Spare, GuestError
         }
     }
     crate::agent::seal();
-    let spare = Spare::fork(&mut BTreeMap::new(), at_root)?;
+    // A plan that wants none of its own leaves it.
+    let network = tote_sys::ComingNetwork::begin();
+    let network = network
+        .map_err(GuestError::kernel("make", "a network namespace"))?
+        .take();
+    let spare = Spare::fork(&mut BTreeMap::new(), network, at_root)?;
     let wake = wait(port)?;
     // Before anything else draws a number.
     tote_sys::renew_entropy(&wake.seed).map_err(GuestError::kernel("renew", "random numbers"))?;
@@ -71,6 +84,9 @@ pub(crate) fn sleep(port: &OwnedFd, at_root: RootFn) -> Result<Spare, GuestError
                 tell(driver, "bind", name)?;
             }
         }
+    }
+    if wake.disks > 0 {
+        link_disks()?;
     }
     Ok(spare)
 }
@@ -92,13 +108,13 @@ pub(crate) fn devices(kind: u32) -> Vec<String> {
     names
 }
 
-/// True for the disk of tools.
-fn has_tools(device: &str) -> bool {
+/// True for the disks that every machine of the template has, so that their driver keeps them: that of the image and that of tools.
+fn is_kept(device: &str) -> bool {
     let block = Path::new(BUS).join("devices").join(device).join("block");
     let mut disks = std::fs::read_dir(block).into_iter().flatten().flatten();
     disks.any(|disk| {
         let serial = std::fs::read_to_string(disk.path().join("serial"));
-        serial.is_ok_and(|serial| serial.trim() == TOOLS_DISK)
+        serial.is_ok_and(|serial| [TOOLS_DISK, IMAGE_DISK].contains(&serial.trim()))
     })
 }
 

@@ -47,7 +47,10 @@ impl Plan {
                 }
             }
             if cwd.as_c_str() != c"/" {
-                ops.push(Op::MakeDir { path: cwd, mode: 0o755 });
+                ops.push(Op::MakeDir {
+                    path: cwd,
+                    mode: 0o755,
+                });
             }
         }
         let switch = self.switch_position();
@@ -55,7 +58,10 @@ impl Plan {
         for op in &mut self.ops {
             if let Op::Exec(exec) = op {
                 let never = exec.never;
-                **exec = Exec { never, ..program.exec };
+                **exec = Exec {
+                    never,
+                    ..program.exec
+                };
                 return;
             }
         }
@@ -128,7 +134,14 @@ mod tests {
         let [console, make, pivot, close, directory, ..] = &whole.ops[..] else {
             panic!("{whole}")
         };
-        assert!(matches!(console, Op::Console { size: (24, 80), owner: 7, .. }));
+        assert!(matches!(
+            console,
+            Op::Console {
+                size: (24, 80),
+                owner: 7,
+                ..
+            }
+        ));
         assert!(matches!(make, Op::MakeDir { path, .. } if path.as_c_str() == c"/srv"));
         assert!(matches!((pivot, close), (Op::Pivot, Op::CloseFrom(3))));
         assert!(matches!(directory, Op::WorkingDir(path) if path.as_c_str() == c"/srv"));

@@ -3,7 +3,7 @@
 
 use crate::event::HEADER;
 use crate::outcome::best_effort;
-use crate::park::{Received, ROOM, peer_user, receive, receive_texts, room};
+use crate::park::{ROOM, Received, peer_user, receive, receive_texts, room};
 use crate::socket::{accept, tell_ready};
 use crate::text::TEXT;
 use crate::{Errno, Exec, console};
@@ -141,7 +141,13 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn pair() -> (OwnedFd, OwnedFd) {
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
+        socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap()
     }
 
     /// A program that waits, and what its keeper and its taker have.
@@ -176,14 +182,20 @@ mod tests {
             })
             .unwrap();
         let given = parked.take().unwrap().unwrap();
-        assert!(matches!(crate::event::receive(keeper.as_fd()), Ok(Event::Taken(_))));
+        assert!(matches!(
+            crate::event::receive(keeper.as_fd()),
+            Ok(Event::Taken(_))
+        ));
         assert_eq!(given.exec.candidates, exec.candidates);
         assert_eq!(given.exec.program.args(), exec.program.args());
         assert_eq!(given.exec.program.env(), exec.program.env());
         assert_eq!(given.cwd, Some(text("/srv")));
         assert_eq!((given.terminal, given.has_input), (None, false));
         drop(given);
-        assert!(matches!(crate::event::receive(keeper.as_fd()), Ok(Event::Exec)), "it runs");
+        assert!(
+            matches!(crate::event::receive(keeper.as_fd()), Ok(Event::Exec)),
+            "it runs"
+        );
     }
 
     #[test]

@@ -69,8 +69,8 @@ pub struct Spare {
 }
 
 /// Number of disks and of network devices of a machine that is saved. What goes on from it may have fewer: the others are placeholders
-/// then, which the guest leaves alone. The spare disk is no part of these numbers: it is empty when a guest is saved and when one goes
-/// on, so all of them have the same one, at the same place.
+/// then, which the guest leaves alone. The first disk each of them has, and the guest keeps it. The spare disk is no part of these numbers: it is
+/// empty when a guest is saved and when one goes on, so all of them have the same one, at the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
@@ -105,6 +105,8 @@ pub enum Begin {
         template: Template,
         /// Word of the kernel's command line by which its first process knows.
         word: String,
+        /// Serial number of the first disk.
+        first: String,
     },
     /// The machine goes on from a template.
     Resume(Template),

@@ -263,10 +263,14 @@ fn disk(disk: &Disk) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Returns the words for a disk that is empty until [`Booted::replace`]. A guest learns the size of a disk once, so this one
-/// is larger than every file that may follow.
+/// Returns the words for a disk that is empty until [`Booted::replace`].
 fn spare(spare: &Spare) -> [(&'static str, String); 2] {
-    let Spare { serial, .. } = spare;
+    empty_disk(&spare.serial)
+}
+
+/// Returns the words for a disk that is empty and gets a content later. A guest learns the size of a disk once, so this one
+/// is larger than every file that may follow.
+pub(crate) fn empty_disk(serial: &str) -> [(&'static str, String); 2] {
     [
         (
             "-blockdev",

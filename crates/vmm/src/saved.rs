@@ -6,6 +6,7 @@
 
 use crate::VmmError;
 use crate::machine::{Begin, Machine, Template};
+use crate::qemu::empty_disk;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -149,8 +150,12 @@ pub(crate) fn absent_disks(machine: &Machine) -> impl Iterator<Item = (&'static 
         .begin
         .template()
         .map_or(0, |template| template.layout.disks);
-    let absent = machine.disks.len()..usize::from(all);
-    absent.flat_map(|at| {
+    let first = match &machine.begin {
+        Begin::Save { first, .. } => Some(first),
+        Begin::Boot | Begin::Resume(_) => None,
+    };
+    let absent = machine.disks.len() + first.iter().len()..usize::from(all);
+    let absent = absent.flat_map(|at| {
         [
             (
                 "-blockdev",
@@ -161,7 +166,11 @@ pub(crate) fn absent_disks(machine: &Machine) -> impl Iterator<Item = (&'static 
                 format!("virtio-blk-device,drive=absent{at},serial=absent{at}"),
             ),
         ]
-    })
+    });
+    first
+        .into_iter()
+        .flat_map(|serial| empty_disk(serial))
+        .chain(absent)
 }
 
 /// Returns QEMU's words for the network devices of the template that the machine has not.

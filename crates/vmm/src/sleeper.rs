@@ -68,7 +68,7 @@ impl Sleeper {
         let count = |length| u8::try_from(length).unwrap_or(u8::MAX);
         host.wake(&Wake {
             time: u64::try_from(time.as_nanos()).unwrap_or_default(),
-            disks: count(self.machine.disks.len()),
+            disks: count(self.machine.disks.len().saturating_sub(1)),
             links: count(self.machine.links.len()),
             seed,
         });

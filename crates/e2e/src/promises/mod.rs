@@ -153,6 +153,7 @@ mod vm_disks;
 mod vm_ends;
 mod vm_exec;
 mod vm_networks;
+mod vm_pools;
 mod vm_shares;
 mod vm_template;
 mod volume_commands;
@@ -183,6 +184,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_exec::TESTS,
     vm_networks::TESTS,
     vm_shares::TESTS,
+    vm_pools::TESTS,
     vm_template::TESTS,
     volumes::TESTS,
     recovery::TESTS,

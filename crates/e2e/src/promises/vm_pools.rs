@@ -3,7 +3,7 @@
 use super::pool::{done, eventually, full, gone, ready, taking};
 use super::vm::{QEMU, prepare};
 use crate::context::Context;
-use crate::exchange::{Running, patience};
+use crate::exchange::patience;
 use crate::need::Need;
 use crate::processes::{self, Process};
 use crate::promise::{Test, test};
@@ -15,8 +15,18 @@ const NEEDS: &[Need] = &[QEMU, Need::GuestKernel];
 
 pub(super) const TESTS: &[Test] = &[
     test("vm::a_pool_has_machines_that_are_up", NEEDS, up).slow(6),
-    test("vm::programs_streams_and_ends_in_a_machine_of_a_pool", NEEDS, programs).slow(8),
-    test("vm::a_machine_of_a_pool_dies_with_its_keeper_and_its_taker", NEEDS, killed).slow(6),
+    test(
+        "vm::programs_streams_and_ends_in_a_machine_of_a_pool",
+        NEEDS,
+        programs,
+    )
+    .slow(8),
+    test(
+        "vm::a_machine_of_a_pool_dies_with_its_keeper_and_its_taker",
+        NEEDS,
+        killed,
+    )
+    .slow(6),
     test("vm::a_machine_that_does_not_come_up_is_in_no_pool", NEEDS, broken).slow(3),
 ];
 
@@ -43,7 +53,10 @@ fn machines() -> Vec<Process> {
 fn up(cx: &Context) -> Result<()> {
     fill(cx, "2", &[])?;
     ensure!(machines().len() == 2, "{} machines", machines().len());
-    ensure!(done(cx, &["ps", "-aq"])?.is_empty(), "who waits is no container yet");
+    ensure!(
+        done(cx, &["ps", "-aq"])?.is_empty(),
+        "who waits is no container yet"
+    );
     let script = "grep -q tote_template /proc/cmdline && echo resumed; test ! -e /seen && touch /seen && echo $HOSTNAME $(hostname); \
                   cat /proc/sys/kernel/random/uuid; head -c 16 /dev/urandom | busybox sha256sum; date +%s";
     let mut seen = BTreeSet::new();
@@ -60,9 +73,14 @@ fn up(cx: &Context) -> Result<()> {
             ensure!(seen.insert((*line).to_owned()), "{line} came twice");
         }
         // Its clock went on while it waited.
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)?
+            .as_secs();
         let time: u64 = lines[4].parse()?;
-        ensure!((now.saturating_sub(patience().as_secs())..=now + 1).contains(&time), "{time} {now}");
+        ensure!(
+            (now.saturating_sub(patience().as_secs())..=now + 1).contains(&time),
+            "{time} {now}"
+        );
         // It was one of those that waited, and another one takes its place.
         full(cx, "2")?;
         let after: BTreeSet<i32> = machines().iter().map(|machine| machine.pid).collect();
@@ -73,11 +91,14 @@ fn up(cx: &Context) -> Result<()> {
 
 fn programs(cx: &Context) -> Result<()> {
     fill(cx, "3", &["-e", "A=pool", "-e", "B=pool", "-w", "/tmp"])?;
-    taking(cx, &["-e", "A=run", "sh", "-c", "echo $A $B $PWD; echo err >&2; exit 7"])
-        .output()?
-        .exits(7)?
-        .has_out("run pool /tmp\n")?
-        .has_err("err\n")?;
+    taking(
+        cx,
+        &["-e", "A=run", "sh", "-c", "echo $A $B $PWD; echo err >&2; exit 7"],
+    )
+    .output()?
+    .exits(7)?
+    .has_out("run pool /tmp\n")?
+    .has_err("err\n")?;
     full(cx, "3")?;
     taking(cx, &["-w", "/made/here", "sh", "-c", "pwd"])
         .output()?
@@ -96,13 +117,19 @@ fn programs(cx: &Context) -> Result<()> {
     taking(cx, &["sh", "-c", "kill -9 $$"]).output()?.exits(137)?;
     full(cx, "3")?;
     // What was taken is a container as others.
-    let mut running = Running::of(taking(cx, &["--name", "c", "sleep", "1000"]))?;
+    let mut running = taking(cx, &["--name", "c", "sleep", "1000"]).spawn()?;
     eventually("it is a container", || Ok(done(cx, &["ps", "-q"])?.len() == 12))?;
-    cx.tote(&["exec", "c", "sh", "-c", "grep -c tote_template /proc/cmdline; echo $A"])
-        .output()?
-        .prints("1\npool\n")?;
+    cx.tote(&[
+        "exec",
+        "c",
+        "sh",
+        "-c",
+        "grep -c tote_template /proc/cmdline; echo $A",
+    ])
+    .output()?
+    .prints("1\npool\n")?;
     cx.tote(&["stop", "-t", "0", "c"]).output()?.exits(0)?;
-    running.ends_with(137)?;
+    ensure!(running.wait()? == 137, "it was killed");
     gone(cx)
 }
 
@@ -111,7 +138,7 @@ fn killed(cx: &Context) -> Result<()> {
     let keepers = super::pool::keepers();
     ensure!(keepers.len() == 1, "{} keepers", keepers.len());
     let machine = processes::pidfd(machines().first().context("a machine")?.pid)?;
-    keepers[0].kill()?;
+    processes::kill(keepers[0].pid, Signal::KILL);
     processes::wait_end(&machine, "QEMU", patience())?;
     ensure!(ready(cx)? == "0", "who waits has a keeper");
     // Without one a machine is made in the usual way.
@@ -131,13 +158,27 @@ fn broken(cx: &Context) -> Result<()> {
     prepare(cx)?;
     // A kernel that cannot boot.
     let kernels = cx.root().join("vm/kernels");
-    let kernel = std::fs::read_dir(&kernels)?.flatten().next().context("a kernel")?.path();
+    let kernel = std::fs::read_dir(&kernels)?
+        .flatten()
+        .next()
+        .context("a kernel")?
+        .path();
     std::fs::remove_file(kernel.join("vmlinux"))?;
     std::fs::write(kernel.join("vmlinux"), "no kernel")?;
-    let words = ["pool", "fill", "p", "--isolation", MACHINE, "--network", "none", "app"];
-    cx.tote(&words)
-        .output()?
-        .refuses(125, &["cannot make a virtual machine for a sandbox of the pool: "])?;
+    let words = [
+        "pool",
+        "fill",
+        "p",
+        "--isolation",
+        MACHINE,
+        "--network",
+        "none",
+        "app",
+    ];
+    cx.tote(&words).output()?.refuses(
+        125,
+        &["cannot make a virtual machine for a sandbox of the pool: "],
+    )?;
     ensure!(ready(cx)? == "0", "nothing waits");
     ensure!(machines().is_empty(), "no machine is left");
     gone(cx)

@@ -91,7 +91,11 @@ pub(crate) fn plan(
         keyring: None,
         all_processors: true,
         links: &joined.guest_links(),
-        facts: facts(),
+        facts: Facts {
+            // A guest of a template has made it before.
+            network_comes: tote_sandbox::network_may_come(&spec),
+            ..facts()
+        },
     };
     let root = Root::Stored {
         storage: Storage::Overlay {

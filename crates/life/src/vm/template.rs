@@ -89,7 +89,7 @@ fn name(kernel: &Files, machine: &Machine) -> Result<String, EngineError> {
     // The directories have names that follow from what is in them.
     let above = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
     let mut text = format!(
-        "tote template 2\n{:?}\n{:?}\n{} {} {} {} {}.{}\n{} {} {} {LAYOUT:?} {:?}\n",
+        "tote template 3\n{:?}\n{:?}\n{} {} {} {} {}.{}\n{} {} {} {LAYOUT:?} {:?}\n",
         above(&kernel.vmlinux),
         above(&kernel.initramfs),
         machine.program.display(),
@@ -120,7 +120,8 @@ pub(crate) fn fitting(
     (machine, links): (&Machine, usize),
 ) -> Result<Option<Fitting>, EngineError> {
     let all = directory(home);
-    let has_room = machine.disks.len() <= usize::from(LAYOUT.disks) && links <= usize::from(LAYOUT.links);
+    let has_room =
+        (1..=usize::from(LAYOUT.disks)).contains(&machine.disks.len()) && links <= usize::from(LAYOUT.links);
     if !has_room || machine.shares.is_some() || !record::is_there(&all)? {
         return Ok(None);
     }
@@ -211,6 +212,7 @@ fn save(caller: Caller, kernel: &Files, machine: Machine, new: &Path) -> Result<
                 layout: LAYOUT,
             },
             word: tote_guest::TEMPLATE.to_owned(),
+            first: tote_guest::IMAGE_DISK.to_owned(),
         },
         ..machine
     };

@@ -73,8 +73,18 @@ impl Attendant<'_> {
             Err(errno) => return Err(VmmError::kernel("wait for the virtual machine")(errno)),
         }
         let mut found = fds.iter().map(|fd| !fd.revents().is_empty());
-        let [channel, console, control, server, ended, signals, input, out, err, bringer] =
-            asked.map(|asked| asked && found.next() == Some(true));
+        let [
+            channel,
+            console,
+            control,
+            server,
+            ended,
+            signals,
+            input,
+            out,
+            err,
+            bringer,
+        ] = asked.map(|asked| asked && found.next() == Some(true));
         let calls = waits.iter().filter(|_| found.next() == Some(true));
         Ok(Ready {
             channel,
