@@ -352,7 +352,7 @@ const MOST_UNOPTIMISED: u64 = 16 << 10;
 
 fn little_memory(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sh", "-c", "echo ready; cat"])?;
-    let is_large = fs::metadata(cx.binary())?.len() > 32 << 20;
+    let is_large = fs::metadata(cx.binary())?.len() > 40 << 20;
     let most = if is_large { MOST_UNOPTIMISED } else { MOST };
     let mut run = bundle.oci(&["run", "m"]).spawn()?;
     run.expect("ready")?;
