@@ -9,7 +9,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{WaitOptions, wait};
 use std::collections::BTreeMap;
 use tote_channel::{Guest, Order, Stream};
-use tote_sys::{Errno, best_effort};
+use tote_sys::Errno;
 
 /// Bytes that are read of the channel at a time.
 const CHUNK: usize = 64 << 10;
@@ -39,15 +39,9 @@ pub(crate) fn serve((port, spare): (OwnedFd, Option<Spare>), at_root: RootFn) ->
         spare,
         tried: false,
     };
-    seal();
+    crate::spare::seal();
     while !agent.turn()? {}
     Ok(())
-}
-
-/// Keeps this program's file out of reach, once. A process that is forked from a sealed one need not seal itself; one that cannot be sealed here
-/// says so there.
-pub(crate) fn seal() {
-    best_effort(tote_runtime::seal_in_place());
 }
 
 struct Agent {
@@ -224,19 +218,6 @@ impl Agent {
 
     /// Sends as much as the channel takes.
     fn write(&mut self) -> Result<(), GuestError> {
-        send(&self.port, self.guest.outgoing())
+        crate::port::send(&self.port, self.guest.outgoing())
     }
-}
-
-/// Sends as much of the bytes as the channel takes, and removes that.
-pub(crate) fn send(port: &OwnedFd, out: &mut Vec<u8>) -> Result<(), GuestError> {
-    while !out.is_empty() {
-        match rustix::io::write(port, out) {
-            Ok(length) => _ = out.drain(..length),
-            Err(Errno::AGAIN) => break,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(GuestError::kernel("write to", "the channel")(errno)),
-        }
-    }
-    Ok(())
 }

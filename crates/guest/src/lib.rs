@@ -22,6 +22,7 @@
 mod agent;
 mod error;
 mod machine;
+mod port;
 mod processes;
 mod report;
 mod session;
@@ -45,8 +46,7 @@ use tote_sys::best_effort;
 /// process.
 #[must_use]
 pub fn init(at_root: RootFn) -> ExitCode {
-    let ended = machine::prepare(at_root).and_then(|begun| agent::serve(begun, at_root));
-    if let Err(error) = ended {
+    if let Err(error) = serve(at_root) {
         let text = format!("tote: the guest cannot go on: {}\n", tote_sys::chain(&error));
         // The console is the only place for it.
         best_effort(rustix::io::write(
@@ -57,4 +57,15 @@ pub fn init(at_root: RootFn) -> ExitCode {
     // The host takes a restart for the end.
     best_effort(rustix::system::reboot(rustix::system::RebootCommand::Restart));
     ExitCode::FAILURE
+}
+
+fn serve(at_root: RootFn) -> Result<(), error::GuestError> {
+    let machine = machine::Machine::prepare()?;
+    let spare = if template::is_asked() {
+        Some(template::sleep(&machine.port, at_root)?)
+    } else {
+        None
+    };
+    machine.mount(spare.is_some())?;
+    agent::serve((machine.port, spare), at_root)
 }

@@ -1,13 +1,11 @@
 //! From the start of process 1 to a machine in which plans can be performed.
 
 use crate::error::GuestError;
-use crate::spare::Spare;
-use crate::template;
-use crate::worker::RootFn;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_move};
 use std::ffi::CStr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tote_sys::Errno;
 
@@ -42,6 +40,9 @@ const NINE_P_SETTINGS: &CStr = c"trans=virtio,version=9p2000.L,msize=512000,cach
 /// Serial number of the disk with the image.
 pub const IMAGE_DISK: &str = "image";
 
+/// Directory of virtio's devices and drivers.
+pub(crate) const BUS: &str = "/sys/bus/virtio";
+
 /// Directories of the root that takes the place of the initramfs.
 const DIRECTORIES: [&str; 8] = [
     "dev",
@@ -63,37 +64,51 @@ const ROOT: &str = "/root";
 /// Time that a device takes at most on a busy host that emulates everything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Prepares the machine; returns the channel to the host, and the first worker, if there was time to make it.
-pub(crate) fn prepare(at_root: RootFn) -> Result<(OwnedFd, Option<Spare>), GuestError> {
-    for (place, kind) in SYSTEMS {
-        system(kind, place, kind)?;
+/// A machine whose devices are there.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// The channel to the host.
+    pub(crate) port: OwnedFd,
+    /// File system by which directories of the host are shared, and its settings.
+    shared: Option<(&'static str, &'static CStr)>,
+}
+
+impl Machine {
+    /// Prepares the machine, but for what its container has.
+    pub(crate) fn prepare() -> Result<Self, GuestError> {
+        for (place, kind) in SYSTEMS {
+            system(kind, place, kind)?;
+        }
+        load_modules()?;
+        let shared = [("virtiofs", VIRTIOFS, c""), ("9p", NINE_P, NINE_P_SETTINGS)];
+        let shared = shared.into_iter().find(|(_, device, _)| has_device(*device));
+        leave_initramfs()?;
+        make_directory("/dev/pts")?;
+        system("devpts", "/dev/pts", "devpts")?;
+        make_directory(DISKS)?;
+        Ok(Self {
+            port: open_port()?,
+            shared: shared.map(|(kind, _, settings)| (kind, settings)),
+        })
     }
-    load_modules()?;
-    let shared = [("virtiofs", VIRTIOFS, c""), ("9p", NINE_P, NINE_P_SETTINGS)];
-    let shared = shared.into_iter().find(|(_, device, _)| has_device(*device));
-    leave_initramfs()?;
-    make_directory("/dev/pts")?;
-    system("devpts", "/dev/pts", "devpts")?;
-    make_directory(DISKS)?;
-    let port = open_port()?;
-    let spare = match template::is_asked() {
-        true => Some(template::sleep(&port, at_root)?),
-        false => None,
-    };
-    let disk = format!("{DISKS}/{IMAGE_DISK}");
-    if spare.is_none() {
-        // The drivers find all disks one after another, and the image's is the first.
-        appear(IMAGE_DISK, || {
-            link_disks()?;
-            Ok(rustix::fs::stat(&disk).is_ok().then_some(()))
-        })?;
+
+    /// Mounts the image of the container, and what the host shares; the disks may have their links already.
+    pub(crate) fn mount(&self, are_linked: bool) -> Result<(), GuestError> {
+        let disk = format!("{DISKS}/{IMAGE_DISK}");
+        if !are_linked {
+            // The drivers find all disks one after another, and the image's is the first.
+            appear(IMAGE_DISK, || {
+                link_disks()?;
+                Ok(rustix::fs::stat(&disk).is_ok().then_some(()))
+            })?;
+        }
+        let flags = MountFlags::RDONLY | MountFlags::NODEV;
+        mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))?;
+        match self.shared {
+            Some((kind, settings)) => mount_shares(kind, settings),
+            None => Ok(()),
+        }
     }
-    let flags = MountFlags::RDONLY | MountFlags::NODEV;
-    mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))?;
-    if let Some((kind, _, settings)) = shared {
-        mount_shares(kind, settings)?;
-    }
-    Ok((port, spare))
 }
 
 /// Returns the release of the kernel.
@@ -147,7 +162,24 @@ pub(crate) fn link_disks() -> Result<(), GuestError> {
 
 /// True if the machine has a virtio device of this kind.
 fn has_device(kind: u32) -> bool {
-    !template::devices(kind).is_empty()
+    !devices(kind).is_empty()
+}
+
+/// Returns the virtio devices of a kind, in the order in which the machine has them.
+pub(crate) fn devices(kind: u32) -> Vec<String> {
+    let entries = std::fs::read_dir(Path::new(BUS).join("devices"));
+    let entries = entries.into_iter().flatten().flatten();
+    let is_one = |path: &Path| {
+        let number = std::fs::read_to_string(path.join("device")).unwrap_or_default();
+        u32::from_str_radix(number.trim().trim_start_matches("0x"), 16) == Ok(kind)
+    };
+    let names = entries.filter(|entry| is_one(&entry.path()));
+    let mut names: Vec<String> = names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    let number = |name: &String| name.trim_start_matches("virtio").parse::<u32>().ok();
+    names.sort_by_key(number);
+    names
 }
 
 /// Loads the modules that the initramfs has, in the order of its list, but those of devices that the machine has not.

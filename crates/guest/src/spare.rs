@@ -16,10 +16,16 @@ use std::collections::BTreeMap;
 use std::io::{IoSlice, Read as _};
 use std::os::unix::net::UnixStream;
 use tote_channel::MAX_PLAN;
-use tote_sys::{ComingNetwork, Errno};
+use tote_sys::{ComingNetwork, Errno, best_effort};
 
 /// Bytes before the plan.
 const HEAD: usize = 10;
+
+/// Keeps this program's file out of reach, once. A process that is forked from a sealed one need not seal itself; one that cannot be sealed here
+/// says so there.
+pub(crate) fn seal() {
+    best_effort(tote_runtime::seal_in_place());
+}
 
 /// The agent's ends of a worker's pipes.
 #[derive(Debug)]

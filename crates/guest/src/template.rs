@@ -7,11 +7,11 @@
 //! ```
 //! What is saved has seen nothing of a container: no plan, no block of a disk, no address, no input. Disks and network devices are
 //! placeholders until the machine goes on, so their drivers let them go before, and take them, with their sizes and addresses, after that.
-//! Two disks they keep, of which nothing was read and whose size nobody relies on: the disk of tools, which is empty in every machine that
+//! Two disks they keep, of which nothing was read and on whose size no process relies: the disk of tools, which is empty in every machine that
 //! begins, and that of the image, whose file system knows how large it is. To take a disk costs an emulated processor as much as the rest of a start.
 
 use crate::error::GuestError;
-use crate::machine::{DISKS, IMAGE_DISK, appear, link_disks};
+use crate::machine::{BUS, DISKS, IMAGE_DISK, appear, devices, link_disks};
 use crate::spare::Spare;
 use crate::tools::TOOLS_DISK;
 use crate::worker::RootFn;
@@ -30,9 +30,6 @@ pub const TEMPLATE: &str = "tote_template";
 /// Numbers of network devices and disks among virtio's kinds of devices, and their drivers.
 const LINK: (u32, &str) = (1, "virtio_net");
 const DISK: (u32, &str) = (2, "virtio_blk");
-
-/// Directory of virtio's devices and drivers.
-const BUS: &str = "/sys/bus/virtio";
 
 /// True for a machine that is to be saved.
 pub(crate) fn is_asked() -> bool {
@@ -60,7 +57,7 @@ pub(crate) fn sleep(port: &OwnedFd, at_root: RootFn) -> Result<Spare, GuestError
             }
         }
     }
-    crate::agent::seal();
+    crate::spare::seal();
     // A plan that wants none of its own leaves it.
     let network = tote_sys::ComingNetwork::begin();
     let network = network
@@ -89,23 +86,6 @@ pub(crate) fn sleep(port: &OwnedFd, at_root: RootFn) -> Result<Spare, GuestError
         link_disks()?;
     }
     Ok(spare)
-}
-
-/// Returns the virtio devices of a kind, in the order in which the machine has them.
-pub(crate) fn devices(kind: u32) -> Vec<String> {
-    let entries = std::fs::read_dir(Path::new(BUS).join("devices"));
-    let entries = entries.into_iter().flatten().flatten();
-    let is_one = |path: &Path| {
-        let number = std::fs::read_to_string(path.join("device")).unwrap_or_default();
-        u32::from_str_radix(number.trim().trim_start_matches("0x"), 16) == Ok(kind)
-    };
-    let names = entries.filter(|entry| is_one(&entry.path()));
-    let mut names: Vec<String> = names
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    let number = |name: &String| name.trim_start_matches("virtio").parse::<u32>().ok();
-    names.sort_by_key(number);
-    names
 }
 
 /// True for the disks that every machine of the template has, so that their driver keeps them: that of the image and that of tools.
@@ -139,7 +119,7 @@ fn wait(port: &OwnedFd) -> Result<Wake, GuestError> {
             Err(errno) => return Err(GuestError::kernel("wait for", "the host")(errno)),
         }
         if sends {
-            crate::agent::send(port, guest.outgoing())?;
+            crate::port::send(port, guest.outgoing())?;
         }
         let mut buffer = [0; 256];
         match rustix::io::read(port, &mut buffer) {

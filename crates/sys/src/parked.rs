@@ -44,7 +44,7 @@ impl Parked {
     #[must_use]
     pub fn own() -> Option<Self> {
         let own = |number: i32| {
-            // SAFETY: the call takes a number, and changes nothing if that is no descriptor.
+            // SAFETY: the call takes a number, and changes nothing where no descriptor has that.
             if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
                 return None;
             }
@@ -80,10 +80,10 @@ impl Parked {
         tell_ready(self.channel.as_fd())
     }
 
-    /// Lets the taker in who has connected, and nobody after it; `None` if the program is not wanted any more.
+    /// Lets in the first taker that has connected, and none after it; `None` if the taker wants no program to run.
     ///
     /// # Errors
-    /// `EPERM` for another user; `EPROTO` and `EPIPE` for what is no letter; those of recvmsg(2).
+    /// `EPERM` for another user; `EPROTO` and `EPIPE` for what is not a letter; those of recvmsg(2).
     pub fn take(self) -> Result<Option<Given>, Errno> {
         let Self { listener, channel } = self;
         // The listener has the credentials of its maker, in terms of this user namespace.

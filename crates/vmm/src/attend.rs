@@ -54,7 +54,7 @@ pub fn attend(
     attend_within(BOOT, (vmm, machine), (plan, None), streams, warn)
 }
 
-/// Does so with a plan that somebody brings once the guest is ready.
+/// Does so with a plan that comes once the guest is ready.
 #[must_use]
 pub fn attend_later(
     (vmm, machine): (&dyn Vmm, &Machine),
@@ -65,7 +65,7 @@ pub fn attend_later(
     attend_within(BOOT, (vmm, machine), (&[], Some(bringer)), streams, warn)
 }
 
-/// Somebody who brings the plan of a guest's container.
+/// The other side of an attendant that has no plan yet: it brings the plan of the guest's container.
 pub trait Bringer: fmt::Debug {
     /// Returns a descriptor that is readable when the plan is there, until it was brought.
     fn comes(&self) -> Option<BorrowedFd<'_>>;
@@ -73,13 +73,13 @@ pub trait Bringer: fmt::Debug {
     /// Hears that the guest is ready.
     ///
     /// # Errors
-    /// [`VmmError`] if nobody is there any more.
+    /// [`VmmError`] if its maker has gone.
     fn ready(&mut self) -> Result<(), VmmError>;
 
     /// Returns the plan, whose streams are the standard descriptors from now on; `None` if the machine is not wanted any more.
     ///
     /// # Errors
-    /// [`VmmError`] if there is no plan.
+    /// [`VmmError`] if what has come is not a plan.
     fn bring(&mut self) -> Result<Option<Vec<u8>>, VmmError>;
 
     /// Hears why nothing is to be brought.
@@ -131,7 +131,7 @@ pub(crate) struct Attendant<'a> {
     server: Option<Server>,
     /// The machine, as long as it goes on from a template and has not said that it is up.
     sleeper: Option<Sleeper>,
-    /// Somebody who brings the plan, until the program runs.
+    /// The one that brings the plan, until the program runs.
     bringer: Option<Box<dyn Bringer>>,
     last: Tail,
     waiting: [Waiting; 2],
@@ -398,7 +398,7 @@ impl<'a> Attendant<'a> {
         self.session == Some(session)
     }
 
-    /// Begins the container with the plan that is there now; returns the verdict of a machine that nobody wants.
+    /// Begins the container with the plan that is there now; returns the verdict of a machine that is not wanted.
     fn take_plan(&mut self) -> Result<Option<Verdict>, VmmError> {
         let Some(bringer) = &mut self.bringer else {
             return Ok(None);

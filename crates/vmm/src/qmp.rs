@@ -12,7 +12,7 @@ const LINE: usize = 64 << 10;
 /// Name under which QEMU is given the file of a machine's state.
 const STATE: &str = "state";
 
-/// What is attempted, in the words of an error that says it failed.
+/// Attempts, in the words of an error that says one failed.
 const HELLO: &str = "begin a conversation";
 const RUN: &str = "let the machine run";
 const RESUME: &str = "resume the machine";

@@ -144,7 +144,7 @@ pub(crate) fn words(machine: &Machine) -> Vec<(&'static str, String)> {
     words
 }
 
-/// Returns QEMU's words for the disks of the template that the machine has not. The disk that visitors bring files to is none of them.
+/// Returns QEMU's words for the disks of the template that the machine has not. The disk that visitors bring files to is not among them.
 pub(crate) fn absent_disks(machine: &Machine) -> impl Iterator<Item = (&'static str, String)> {
     let all = machine
         .begin

@@ -37,7 +37,10 @@ fn fill(cx: &Context, size: &str, options: &[&str]) -> Result<()> {
     prepare(cx)?;
     done(cx, &["vm", "template", "create", "-m", "256m"])?;
     let words = ["pool", "fill", "p", "-n", size, "--isolation", MACHINE];
-    let ready = done(cx, &[&words[..], options, &["--network", "none", "app"]].concat())?;
+    let ready = done(
+        cx,
+        &[&words[..], options, &["--network", "none", "app", "--", "true"]].concat(),
+    )?;
     ensure!(ready == size, "{ready} wait and not {size}");
     Ok(())
 }
@@ -174,6 +177,8 @@ fn broken(cx: &Context) -> Result<()> {
         "--network",
         "none",
         "app",
+        "--",
+        "true",
     ];
     cx.tote(&words).output()?.refuses(
         125,

@@ -1,4 +1,4 @@
-//! What the attendant waits for.
+//! Descriptors that the attendant waits for.
 
 use super::Attendant;
 use crate::VmmError;
