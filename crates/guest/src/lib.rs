@@ -22,13 +22,17 @@
 mod agent;
 mod error;
 mod machine;
+mod member;
 mod processes;
 mod report;
 mod session;
 mod terminal;
 mod worker;
 
-pub use machine::{CONTAINERS, DISKS, IMAGE, IMAGE_DISK, PORT, SHARES, SHARES_TAG, VIRTIOFS};
+pub use machine::{
+    CONTAINERS, DISKS, IMAGE, IMAGE_DISK, PCI, PORT, SHARES, SHARES_TAG, VIRTIO_SCSI, VIRTIOFS,
+};
+pub use member::member;
 pub use processes::{PROCESSES, parse_listing};
 pub use worker::{COPY, CopyFn};
 

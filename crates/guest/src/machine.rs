@@ -28,6 +28,15 @@ pub const SHARES_TAG: &str = "tote";
 /// Number of virtiofs among virtio's kinds of devices.
 pub const VIRTIOFS: u32 = 26;
 
+/// Number of disks among virtio's kinds of devices.
+const VIRTIO_BLOCK: u32 = 2;
+
+/// Number of SCSI's controllers among virtio's kinds of devices: those of machines whose disks come and go.
+pub const VIRTIO_SCSI: u32 = 8;
+
+/// Number by which the list of modules names those of machines with PCI: it is no kind of virtio's.
+pub const PCI: u32 = 0;
+
 /// Serial number of the disk with the image.
 pub const IMAGE_DISK: &str = "image";
 
@@ -49,25 +58,34 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
         system(kind, place, kind)?;
     }
     load_modules()?;
-    let has_shares = has_device(VIRTIOFS);
+    let (has_shares, has_disks) = (has_device(VIRTIOFS), has_device(VIRTIO_BLOCK));
     leave_initramfs()?;
     make_directory("/dev/pts")?;
     system("devpts", "/dev/pts", "devpts")?;
     make_directory(DISKS)?;
-    let disk = format!("{DISKS}/{IMAGE_DISK}");
-    // The drivers find all disks one after another, and the image's is the first.
-    appear(IMAGE_DISK, || {
-        link_disks()?;
-        Ok(rustix::fs::stat(&disk).is_ok().then_some(()))
-    })?;
-    let flags = MountFlags::RDONLY | MountFlags::NODEV;
-    mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))?;
+    // The machine of a pod has no disk before its containers come.
+    if has_disks {
+        let disk = format!("{DISKS}/{IMAGE_DISK}");
+        // The drivers find all disks one after another, and the image's is the first.
+        appear(IMAGE_DISK, || {
+            link_disks()?;
+            Ok(rustix::fs::stat(&disk).is_ok().then_some(()))
+        })?;
+        mount_image()?;
+    }
     if has_shares {
         mount_shares()?;
     }
     let port = appear(PORT, port)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(&port, flags, Mode::empty()).map_err(GuestError::kernel("open", &port))
+}
+
+/// Mounts the disk with the image.
+pub(crate) fn mount_image() -> Result<(), GuestError> {
+    let disk = format!("{DISKS}/{IMAGE_DISK}");
+    let flags = MountFlags::RDONLY | MountFlags::NODEV;
+    mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))
 }
 
 /// Mounts what the host shares. Each of its file systems is one of its own here, which opening its directory mounts.
@@ -82,7 +100,7 @@ fn mount_shares() -> Result<(), GuestError> {
     Ok(())
 }
 
-fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestError> {
+pub(crate) fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestError> {
     match mount(source, place, kind, MountFlags::empty(), c"") {
         // The kernel may have mounted its devices already.
         Ok(()) | Err(Errno::BUSY) => Ok(()),
@@ -108,8 +126,23 @@ fn link_disks() -> Result<(), GuestError> {
     Ok(())
 }
 
-/// True if the machine has a virtio device of this kind.
+/// Returns the device of the SCSI disk with this serial number, once it is there: the standard has it in page 0x80, behind four bytes.
+pub(crate) fn disk_of(serial: &str) -> Option<String> {
+    let mut entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let found = entries.find(|entry| {
+        let page = std::fs::read(entry.path().join("device/vpd_pg80")).unwrap_or_default();
+        page.get(4..) == Some(serial.as_bytes())
+    })?;
+    let device = format!("/dev/{}", found.file_name().display());
+    rustix::fs::stat(&device).is_ok().then_some(device)
+}
+
+/// True if the machine has a virtio device of this kind, or PCI.
 fn has_device(kind: u32) -> bool {
+    if kind == PCI {
+        let devices = std::fs::read_dir("/sys/bus/pci/devices");
+        return devices.is_ok_and(|mut devices| devices.next().is_some());
+    }
     let devices = std::fs::read_dir("/sys/bus/virtio/devices");
     let mut devices = devices.into_iter().flatten().flatten();
     devices.any(|device| {
@@ -180,7 +213,7 @@ fn port() -> Result<Option<String>, GuestError> {
 }
 
 /// Waits for a device. Drivers tell of devices only by netlink messages, which another loop would have to wait for.
-fn appear<T>(
+pub(crate) fn appear<T>(
     what: &'static str,
     mut look: impl FnMut() -> Result<Option<T>, GuestError>,
 ) -> Result<T, GuestError> {

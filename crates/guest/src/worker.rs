@@ -1,5 +1,6 @@
 //! A worker: the parent of a container's first process, as `tote run` is on a host, or of one that joins it, as `tote exec` is.
 
+use crate::member;
 use crate::processes::{PROCESSES, list, number};
 use crate::report::Report;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -65,21 +66,24 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
         return 0;
     }
     if let (Some(joined), Some(wanted)) = (asked.joined, asked.plan.strip_prefix(COPY)) {
-        let pid = number(joined).and_then(|pid| u32::try_from(pid).ok());
-        let root = tote_runtime::root_of(pid.unwrap_or_default(), joined);
-        let done = root.map_err(|errno| format!("cannot open the root of the container: {errno}"));
-        let done = done.and_then(|root| (asked.copy)(wanted, root));
+        let done = copied(wanted, joined, asked.copy);
         tell(&done.map_or_else(
             |reason| Report::Failed(1, reason),
             |()| Report::Ended(End::Code(0)),
         ));
         return 0;
     }
-    let held = asked.joined.map(|joined| joined.try_clone_to_owned()).transpose();
-    let plan = held.map_err(|error| error.to_string()).and_then(|held| {
-        let plan = Plan::from_bytes(asked.plan, held.into_iter().collect());
-        plan.map_err(|error| tote_sys::chain(&error))
-    });
+    if let (Some(joined), Some(member)) = (asked.joined, member::parse(asked.plan)) {
+        let settled = member.settle(joined).map_err(|error| tote_sys::chain(&error));
+        tell(
+            &match settled.and_then(|()| read(member.plan, member.joins.then_some(joined))) {
+                Ok(plan) => perform(&plan, asked.is_terminal, &tell),
+                Err(reason) => Report::Failed(125, reason),
+            },
+        );
+        return 0;
+    }
+    let plan = read(asked.plan, asked.joined);
     let ended = match (plan, asked.joined) {
         (Err(reason), _) => Report::Failed(125, reason),
         (Ok(plan), None) => perform(&plan, asked.is_terminal, &tell),
@@ -95,6 +99,21 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
     };
     tell(&ended);
     0
+}
+
+/// Copies between the standard streams and the container of this process.
+fn copied(wanted: &[u8], joined: BorrowedFd<'_>, copy: CopyFn) -> Result<(), String> {
+    let pid = number(joined).and_then(|pid| u32::try_from(pid).ok());
+    let root = tote_runtime::root_of(pid.unwrap_or_default(), joined);
+    let root = root.map_err(|errno| format!("cannot open the root of the container: {errno}"))?;
+    copy(wanted, root)
+}
+
+/// Reads a plan, whose only descriptor is the process that it joins.
+fn read(plan: &[u8], joined: Option<BorrowedFd<'_>>) -> Result<Plan, String> {
+    let held = joined.map(|joined| joined.try_clone_to_owned()).transpose();
+    let held = held.map_err(|error| error.to_string())?;
+    Plan::from_bytes(plan, held.into_iter().collect()).map_err(|error| tote_sys::chain(&error))
 }
 
 /// Runs a process that joins another one; an error comes with whether its program has begun.

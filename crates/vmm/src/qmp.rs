@@ -1,6 +1,8 @@
 //! QMP, QEMU's machine protocol: lines of JSON, here without reading and writing them.
 
 use crate::VmmError;
+use crate::plug::Plugs;
+use rustix::fd::OwnedFd;
 use serde_json::{Value, json};
 
 /// Longest line that is kept: QEMU's own are shorter.
@@ -19,12 +21,14 @@ enum State {
     Runs,
 }
 
-/// The client's side of a conversation that lets a machine run which was started with `-S`.
+/// The client's side of a conversation that lets a machine run which was started with `-S`, and gives it disks then.
 #[derive(Debug)]
 pub(crate) struct Qmp {
     state: State,
     line: Vec<u8>,
     out: Vec<u8>,
+    /// Disks that come and go.
+    pub(crate) plugs: Plugs,
 }
 
 impl Qmp {
@@ -33,12 +37,20 @@ impl Qmp {
             state: State::Silent,
             line: Vec::new(),
             out: Vec::new(),
+            plugs: Plugs::default(),
         }
     }
 
-    /// Returns the bytes that have to be sent, and forgets them.
-    pub(crate) fn take_outgoing(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.out)
+    /// Returns the bytes that have to be sent, with a descriptor that goes with them, and forgets both.
+    pub(crate) fn take_outgoing(&mut self) -> (Vec<u8>, Option<OwnedFd>) {
+        let mut fd = None;
+        if self.state == State::Runs
+            && let Some((command, passed)) = self.plugs.ask()
+        {
+            self.say(&command);
+            fd = passed;
+        }
+        (std::mem::take(&mut self.out), fd)
     }
 
     /// True once the machine runs.
@@ -65,6 +77,10 @@ impl Qmp {
     }
 
     fn hear(&mut self, message: &Value) -> Result<(), VmmError> {
+        if self.state == State::Runs {
+            self.follow(message);
+            return Ok(());
+        }
         if let Some(error) = message.get("error") {
             let attempt = match self.state {
                 State::Asked => "let the machine run",
@@ -94,9 +110,25 @@ impl Qmp {
         Ok(())
     }
 
+    /// Takes what QEMU says of the disks of a machine that runs. Other events tell nothing that the end of the process does not.
+    fn follow(&mut self, message: &Value) {
+        if let Some(error) = message.get("error") {
+            let reason = error.get("desc").and_then(Value::as_str).unwrap_or_default();
+            self.plugs.answered(Err(reason.to_owned()));
+        } else if message.get("return").is_some() {
+            self.plugs.answered(Ok(()));
+        } else if message.get("event").and_then(Value::as_str) == Some("DEVICE_DELETED") {
+            let device = message.pointer("/data/device").and_then(Value::as_str);
+            self.plugs.let_go(device.unwrap_or_default());
+        }
+    }
+
     fn ask(&mut self, command: &str) {
-        self.out
-            .extend_from_slice(json!({ "execute": command }).to_string().as_bytes());
+        self.say(&json!({ "execute": command }));
+    }
+
+    fn say(&mut self, command: &Value) {
+        self.out.extend_from_slice(command.to_string().as_bytes());
         self.out.push(b'\n');
     }
 }

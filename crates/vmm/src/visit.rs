@@ -2,34 +2,69 @@
 
 use crate::VmmError;
 use crate::attend::{Attendant, Verdict, failed};
+use crate::plug::{Change, Plug};
 use crate::streams::Streams;
-use crate::visitors::connect;
+use crate::visitors::{NAME, connect};
 use crate::vmm::Booted;
 use rustix::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use tote_sys::Errno;
 
-/// Runs another process in the container of this sandbox's machine: has it perform the plan, and passes streams and signals on
-/// until the end. `warn` gets lines about what the process has to do without.
+/// Runs another process in the container whose attendant has this name: has its machine perform the plan, and passes streams and
+/// signals on until the end. `warn` gets lines about what the process has to do without.
 #[must_use]
-pub fn visit(plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    match begin(streams) {
+pub fn visit(name: &str, plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
+    match connect(name).and_then(|channel| Another::begin(streams, channel)) {
         Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
         Err(error) => failed(&error, false),
     }
 }
 
-fn begin(streams: Streams<'_>) -> Result<(Attendant<'_>, Box<dyn Booted>), VmmError> {
-    let channel = connect()?;
-    let again = channel.try_clone().map_err(|error| {
-        let errno = tote_sys::Errno::from_io_error(&error).unwrap_or(tote_sys::Errno::IO);
-        VmmError::kernel("hold the attendant of the virtual machine")(errno)
-    })?;
-    Ok((Attendant::join(streams, channel), Box::new(Another(again))))
+/// Time in which the attendant of a machine that has just been started listens.
+const MOMENT: Duration = Duration::from_secs(30);
+
+/// Connects to the attendant of the machine, which may have begun just before.
+pub(crate) fn reach() -> Result<UnixStream, VmmError> {
+    let begin = Instant::now();
+    loop {
+        match connect(NAME) {
+            Err(VmmError::Kernel {
+                source: Errno::CONNREFUSED,
+                ..
+            }) if begin.elapsed() < MOMENT => {}
+            done => return done,
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a process that comes to listen wakes nothing that this one could wait for; it takes a few ms, once in a start"
+        )]
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A machine that another process attends: it ends with the connection to that one.
 #[derive(Debug)]
-struct Another(UnixStream);
+pub(crate) struct Another(UnixStream);
+
+impl Another {
+    /// Begins to speak to the attendant of a machine.
+    pub(crate) fn begin(
+        streams: Streams<'_>,
+        channel: UnixStream,
+    ) -> Result<(Attendant<'_>, Box<dyn Booted>), VmmError> {
+        let again = channel.try_clone().map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            VmmError::kernel("hold the attendant of the virtual machine")(errno)
+        })?;
+        Ok((Attendant::join(streams, channel), Box::new(Self(again))))
+    }
+
+    fn refused(attempt: &'static str) -> VmmError {
+        let reason = "another process attends the machine".to_owned();
+        VmmError::Refused { attempt, reason }
+    }
+}
 
 impl Booted for Another {
     fn control(&self) -> Option<BorrowedFd<'_>> {
@@ -40,8 +75,16 @@ impl Booted for Another {
         self.0.as_fd()
     }
 
-    fn advance(&mut self) -> Result<(), VmmError> {
-        Ok(())
+    fn advance(&mut self) -> Result<Vec<Change>, VmmError> {
+        Ok(Vec::new())
+    }
+
+    fn attach(&mut self, _: Plug) -> Result<(), VmmError> {
+        Err(Self::refused("attach a disk"))
+    }
+
+    fn detach(&mut self, _: &str) -> Result<(), VmmError> {
+        Err(Self::refused("detach a disk"))
     }
 
     fn end(&mut self) -> String {

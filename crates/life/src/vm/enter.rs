@@ -113,20 +113,33 @@ fn inner(
         linux: Some(guest.linux.clone()),
         ..Spec::default()
     };
-    let namespaces = guest.linux.namespaces.iter();
+    let filter = guest.default_filter.then_some(bounding);
+    let stdin = if options.interactive && !options.detach {
+        Stdin::Inherited
+    } else {
+        Stdin::Null
+    };
+    planned(&spec, target.hold()?, filter, stdin)
+}
+
+/// Plans a process in a container of the guest. The descriptor is of a process here, in whose place the guest brings its own.
+pub(crate) fn planned(
+    spec: &Spec,
+    pidfd: std::os::fd::OwnedFd,
+    default_filter: Option<&[String]>,
+    stdin: Stdin,
+) -> Result<Plan, EngineError> {
     let plan = tote_sandbox::enter(Newcomer {
-        spec: &spec,
-        // The guest brings its own in the place of this one.
-        pidfd: target.hold()?,
-        namespaces: namespaces.fold(0, |flags, one| flags | clone_flag(one.kind)),
+        spec,
+        pidfd,
+        namespaces: spec
+            .namespaces()
+            .iter()
+            .fold(0, |flags, one| flags | clone_flag(one.kind)),
         root: None,
         tools: None,
-        default_filter: guest.default_filter.then_some(bounding),
-        stdin: if options.interactive && !options.detach {
-            Stdin::Inherited
-        } else {
-            Stdin::Null
-        },
+        default_filter,
+        stdin,
         preserve_fds: 0,
         keyring: None,
         all_processors: true,

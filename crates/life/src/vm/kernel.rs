@@ -39,8 +39,14 @@ const WANTED: [&str; 6] = [
     "ext4",
 ];
 
-/// Modules of guests with a certain device, by its number among virtio's kinds.
-const BY_DEVICE: [(&str, u32); 2] = [("virtio_net", 1), ("virtiofs", tote_guest::VIRTIOFS)];
+/// Modules of guests with a certain device, by its number among virtio's kinds. Without PCI's, the others are not seen there.
+const BY_DEVICE: [(&str, u32); 5] = [
+    ("virtio_pci", tote_guest::PCI),
+    ("virtio_net", 1),
+    ("virtiofs", tote_guest::VIRTIOFS),
+    ("virtio_scsi", tote_guest::VIRTIO_SCSI),
+    ("sd_mod", tote_guest::VIRTIO_SCSI),
+];
 
 /// Modules that a kernel may have built in under another name, or lack.
 const OPTIONAL: [&str; 2] = ["crc32c_generic", "virtio_rng"];

@@ -13,11 +13,11 @@ use tote_bundle::{
     SeccompChoice,
 };
 use tote_seccomp::{Arch, CapSet, default_profile};
-use tote_spec::{Action, Arg, IdMapping, Operator, SyscallRule};
+use tote_spec::{Action, Arg, IdMapping, Operator, Seccomp, SyscallRule};
 use tote_vmm::Shares;
 
 /// Directory of all shares, in the sandbox.
-const DIRECTORY: &str = "shares";
+pub(crate) const DIRECTORY: &str = "shares";
 
 /// Way in which the guest has them, as `inspect` names it.
 pub(crate) const WAY: &str = "virtiofs";
@@ -30,13 +30,18 @@ pub(crate) fn server(shares: &[Share]) -> Result<Option<Shares>, EngineError> {
     if shares.is_empty() {
         return Ok(None);
     }
+    Ok(Some(served()?))
+}
+
+/// Describes the server of files.
+pub(crate) fn served() -> Result<Shares, EngineError> {
     for path in tote_vmm::SERVERS.map(Path::new) {
         if tote_state::record::is_there(path)? {
-            return Ok(Some(Shares {
+            return Ok(Shares {
                 server: path.to_owned(),
                 directory: place(DIRECTORY),
                 tag: tote_guest::SHARES_TAG.to_owned(),
-            }));
+            });
         }
     }
     Err(VmFault::NoServer.into())
@@ -72,20 +77,7 @@ pub(crate) fn inside(shares: &[Share]) -> impl Iterator<Item = MountRequest> {
 /// Gives a sandbox what its server needs: capabilities, all ids of its caller, and a call that docker's filter forbids.
 pub(crate) fn equip(options: &mut RunOptions, caller: Caller) -> Result<(), VmFault> {
     options.cap_add = tote_vmm::CAPABILITIES.map(Capability::One).to_vec();
-    let mut profile = default_profile(CapSet::SYS_CHROOT, Arch::NATIVE);
-    // Each thread of the server has a directory of its own.
-    profile.syscalls.push(SyscallRule {
-        names: vec!["unshare".to_owned()],
-        action: Action::Allow,
-        errno_ret: None,
-        args: vec![Arg {
-            index: 0,
-            value: CLONE_FS,
-            value_two: 0,
-            op: Operator::Equal,
-        }],
-    });
-    options.security.seccomp = Some(SeccompChoice::Given(Box::new(profile)));
+    options.security.seccomp = Some(SeccompChoice::Given(Box::new(profile())));
     if caller != Caller::User {
         return Ok(());
     }
@@ -99,6 +91,24 @@ pub(crate) fn equip(options: &mut RunOptions, caller: Caller) -> Result<(), VmFa
         None if rustix::process::getgroups().is_ok_and(|groups| !groups.is_empty()) => Err(VmFault::Groups),
         None => Ok(()),
     }
+}
+
+/// Returns the filter of system calls of a sandbox with a server of files: docker's, and a call that it forbids.
+pub(crate) fn profile() -> Seccomp {
+    let mut profile = default_profile(CapSet::SYS_CHROOT, Arch::NATIVE);
+    // Each thread of the server has a directory of its own.
+    profile.syscalls.push(SyscallRule {
+        names: vec!["unshare".to_owned()],
+        action: Action::Allow,
+        errno_ret: None,
+        args: vec![Arg {
+            index: 0,
+            value: CLONE_FS,
+            value_two: 0,
+            op: Operator::Equal,
+        }],
+    });
+    profile
 }
 
 #[cfg(test)]
