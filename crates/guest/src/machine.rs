@@ -134,7 +134,9 @@ pub(crate) fn disk_of(serial: &str) -> Option<String> {
         page.get(4..) == Some(serial.as_bytes())
     })?;
     let device = format!("/dev/{}", found.file_name().display());
-    rustix::fs::stat(&device).is_ok().then_some(device)
+    // The node is there a moment before the disk can be opened.
+    let opened = rustix::fs::open(&device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    opened.is_ok().then_some(device)
 }
 
 /// True if the machine has a virtio device of this kind, or PCI.

@@ -82,7 +82,7 @@ impl Member<'_> {
     /// disks in the place of the machine's.
     pub(crate) fn settle(&self, joined: BorrowedFd<'_>) -> Result<(), GuestError> {
         // This program's file is a mount of the namespace that is left.
-        tote_sys::seal_in_place().map_err(GuestError::kernel("keep", "this program out of reach"))?;
+        tote_sys::open_seal().map_err(GuestError::kernel("keep", "this program out of reach"))?;
         tote_sys::own_mounts().map_err(GuestError::kernel("make", "a mount namespace"))?;
         if !self.shared.is_empty() {
             move_into_thread_name_spaces(joined, self.shared)

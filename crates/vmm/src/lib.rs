@@ -31,6 +31,7 @@
 mod attend;
 mod console;
 mod error;
+mod join;
 mod machine;
 mod member;
 mod pass;
@@ -42,13 +43,15 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod visit;
+mod visitor;
 mod visitors;
 mod vmm;
 
 pub use attend::{Verdict, attend};
 pub use error::VmmError;
+pub use join::join;
 pub use machine::{Accel, Board, Disk, Link, Machine, Shares};
-pub use member::{Member, join};
+pub use member::Member;
 pub use plug::{Change, Plug};
 pub use qemu::{PROGRAM, Qemu};
 pub use shares::{CAPABILITIES, SERVERS};

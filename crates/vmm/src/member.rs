@@ -4,16 +4,12 @@
 //! namespace of the machine's sandbox. To the attendant of the machine that process is a visitor who brings disks: before its first
 //! message it sends one line that names them, with their descriptors. The machine has them as long as the container runs.
 
-use crate::pass;
 use crate::plug::{Change, Plug};
-use crate::streams::Streams;
-use crate::visit::{Another, reach};
 use crate::vmm::Booted;
-use crate::{Disk, Verdict, VmmError};
-use rustix::fd::{AsFd as _, OwnedFd};
+use crate::{Disk, VmmError};
+use rustix::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::os::unix::net::UnixStream;
 use tote_channel::{Event, Session};
 
 /// Container of a machine that has others already. Its paths are those of the sandbox.
@@ -47,34 +43,9 @@ const LONGEST: usize = 8192;
 /// First byte of the line, with which no message begins.
 pub(crate) const BEGINS: u8 = b'{';
 
-/// Attends a container in the machine of another one: has that machine take its disks and perform the plan, and passes streams and
-/// signals on until the end. `warn` gets lines about what the container has to do without.
-#[must_use]
-pub fn join(member: &Member, plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    let begun = reach().and_then(|channel| {
-        bring(member, &channel)?;
-        Another::begin(streams, channel)
-    });
-    match begun {
-        Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
-        Err(error) => crate::attend::failed(&error, false),
-    }
-}
-
-/// Says which disks the container has, and passes them on.
-fn bring(member: &Member, channel: &UnixStream) -> Result<(), VmmError> {
-    let mut files = Vec::with_capacity(member.disks.len());
-    for disk in &member.disks {
-        let opened = std::fs::OpenOptions::new()
-            .read(true)
-            .write(!disk.readonly)
-            .open(&disk.file);
-        files.push(opened.map_err(|source| VmmError::Start {
-            program: disk.file.display().to_string(),
-            source,
-        })?);
-    }
-    let disks = member.disks.iter().map(|disk| Brought {
+/// Returns the line of a container with these disks.
+pub(crate) fn line(disks: &[Disk]) -> Result<Vec<u8>, VmmError> {
+    let disks = disks.iter().map(|disk| Brought {
         serial: disk.serial.clone(),
         readonly: disk.readonly,
     });
@@ -83,8 +54,7 @@ fn bring(member: &Member, channel: &UnixStream) -> Result<(), VmmError> {
     };
     let mut line = serde_json::to_vec(&brings).map_err(|error| VmmError::Qmp(error.to_string()))?;
     line.push(b'\n');
-    let fds: Vec<_> = files.iter().map(|file| file.as_fd()).collect();
-    pass::send(channel, &line, &fds).map_err(VmmError::kernel("pass on the disks of the container"))
+    Ok(line)
 }
 
 /// Parses the line; returns the disks, and the number of bytes. `None` if it is not one, or has not the descriptors that it names.
@@ -155,11 +125,6 @@ impl Guest {
         Ok(guest)
     }
 
-    /// True if nothing has to be waited for.
-    pub(crate) fn has_all(&self) -> bool {
-        self.missing.is_empty()
-    }
-
     /// True once the machine has none of its disks.
     pub(crate) fn is_out(&self) -> bool {
         self.disks.is_empty()
@@ -199,11 +164,26 @@ impl Guest {
         if !self.is_out() {
             return Ok(Next::Nothing);
         }
-        let refused = self.refused.take().zip(self.waiting.take());
-        Ok(match (refused, self.end.take()) {
-            (Some((reason, begin)), _) => Next::Refuse(begin.session, reason),
+        Ok(match (self.refusal(), self.end.take()) {
+            (Some(next), _) => next,
             (None, Some(end)) => Next::Tell(end),
             (None, None) => Next::Forget,
         })
+    }
+
+    /// Returns what a process gets that waits for disks which the machine cannot have, once it has none of them.
+    fn refusal(&mut self) -> Option<Next> {
+        let reason = self.refused.as_ref().filter(|_| self.disks.is_empty())?;
+        let begin = self.waiting.take()?;
+        Some(Next::Refuse(begin.session, reason.clone()))
+    }
+
+    /// Takes a process that is to begin: at once if the machine has all disks.
+    pub(crate) fn ask(&mut self, begin: Begin) -> Next {
+        if self.missing.is_empty() && self.refused.is_none() {
+            return Next::Begin(begin);
+        }
+        self.waiting = Some(begin);
+        self.refusal().unwrap_or(Next::Nothing)
     }
 }

@@ -4,27 +4,20 @@
 //! conversations are the same, and what the attendant passes on it has room for.
 
 use crate::VmmError;
-use crate::member::{self, Begin, Next};
-use crate::pass;
 use crate::plug::Change;
+use crate::visitor::Visitor;
 use crate::vmm::Booted;
 use rustix::event::PollFlags;
-use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd as _, BorrowedFd};
 use std::collections::BTreeMap;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use tote_channel::{ChannelError, Event, Guest, Host, MAX_SESSIONS, Order, Session};
+use tote_channel::{Event, Host, MAX_SESSIONS, Session};
 use tote_sys::Errno;
 
 /// Name of the attendant's socket in the abstract namespace: it is in the sandbox's network namespace, which no other container shares
 /// but those of the same machine. Their attendants have names of their own.
 pub const NAME: &str = "tote-vm";
-
-/// Bytes that are read of a visitor at a time.
-const CHUNK: usize = 32 << 10;
-
-/// The most messages that are kept for a process that waits for disks.
-const MOST_HELD: usize = 1024;
 
 /// Returns the socket on which an attendant of this name hears of visitors.
 ///
@@ -63,24 +56,6 @@ pub(crate) struct Visitors {
     kernel: String,
 }
 
-#[derive(Debug)]
-struct Visitor {
-    /// The way to it, until it is gone.
-    stream: Option<UnixStream>,
-    guest: Guest,
-    /// Its processes: the visitor's numbers of them, and the machine's.
-    processes: BTreeMap<u16, Session>,
-    /// A container that it has brought.
-    member: Option<member::Guest>,
-    /// Descriptors that have come, and bytes before its first message.
-    early: (Vec<OwnedFd>, Vec<u8>),
-    begun: bool,
-    /// What has come for a process that waits for disks.
-    held: Vec<Order>,
-    /// True once nothing more is said to it than what waits to be sent.
-    ended: bool,
-}
-
 /// Something that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
@@ -105,8 +80,10 @@ impl Visitors {
         let is_full = self.all.len() >= MAX_SESSIONS;
         let listener = self.listener.as_ref().filter(|_| !is_full);
         let came = listener.map(|listener| (Call::Came, listener.as_fd(), PollFlags::IN));
+        // A new one may bring disks that another one is about to give back.
+        let leaves = self.all.values().any(|visitor| visitor.stream.is_none());
         let speaks = self.all.iter().filter_map(|(number, visitor)| {
-            let stream = visitor.stream.as_ref()?;
+            let stream = visitor.stream.as_ref().filter(|_| !leaves || !visitor.is_new())?;
             let waits = visitor.guest.has_outgoing();
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, waits);
@@ -183,16 +160,7 @@ impl Visitors {
             return;
         }
         self.last = self.last.wrapping_add(1);
-        let visitor = Visitor {
-            stream: Some(stream),
-            guest: Guest::new(&self.kernel),
-            processes: BTreeMap::new(),
-            member: None,
-            early: Default::default(),
-            begun: false,
-            held: Vec::new(),
-            ended: false,
-        };
+        let visitor = Visitor::new(stream, &self.kernel);
         self.all.insert(self.last, visitor);
     }
 
@@ -236,262 +204,5 @@ impl Visitors {
     /// Sends as much as the visitors take, and lets those go who know the end.
     pub(crate) fn send(&mut self) {
         self.all.retain(|_, visitor| visitor.send());
-    }
-}
-
-impl Visitor {
-    fn tell(&mut self, event: Event, session: Session) {
-        let mut processes = self.processes.iter();
-        let Some(number) = processes.find_map(|(number, own)| (*own == session).then_some(*number)) else {
-            return;
-        };
-        let guest = &mut self.guest;
-        match event {
-            Event::Ready(_) => {}
-            Event::Runs(_) => guest.runs(number),
-            Event::Output(_, stream, bytes) => _ = guest.output(number, stream, &bytes),
-            Event::Room(_, bytes) => guest.consumed(number, bytes),
-            Event::Warning(_, text) => guest.warn(number, &text),
-            Event::Failed(_, code, text) => {
-                guest.failed(number, code, &text);
-                self.finish(number, session);
-            }
-            Event::Ended(_, end) => {
-                guest.ended(number, end);
-                self.finish(number, session);
-            }
-        }
-    }
-
-    /// Forgets a process that has ended; with its first one a visitor knows the end.
-    fn finish(&mut self, number: u16, session: Session) {
-        self.processes.remove(&number);
-        self.ended |= self
-            .member
-            .as_ref()
-            .is_none_or(|member| member.first == Some(session));
-    }
-
-    /// Lets a visitor go who says nothing more: its processes have lost their streams, so they are ended. True if nothing has to be
-    /// waited for.
-    fn go(&mut self, host: &mut Host, machine: &mut dyn Booted) -> Result<bool, VmmError> {
-        self.stream = None;
-        for session in self.processes.values().filter(|_| !self.ended) {
-            host.signal(*session, 9);
-        }
-        match &mut self.member {
-            Some(member) if member.first.is_none() => {
-                member.waiting = None;
-                member.leave(None, machine)?;
-                Ok(member.is_out())
-            }
-            Some(member) => Ok(member.is_out()),
-            None => Ok(true),
-        }
-    }
-
-    /// True for one that is gone, with its disks.
-    fn is_forgotten(&self) -> bool {
-        self.stream.is_none() && self.member.as_ref().is_none_or(member::Guest::is_out)
-    }
-
-    fn changed(
-        &mut self,
-        change: Change,
-        (host, container): (&mut Host, Session),
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
-        let Some(member) = &mut self.member else {
-            return Ok(());
-        };
-        match member.changed(change, machine)? {
-            Next::Nothing | Next::Forget => {}
-            Next::Begin(begin) => {
-                self.begin(begin, container, &mut *host, machine)?;
-                for order in std::mem::take(&mut self.held) {
-                    // A process that could not begin needs nothing.
-                    drop(self.follow(order, (&mut *host, container), machine));
-                }
-            }
-            Next::Refuse(session, reason) => {
-                let reason = format!("the virtual machine cannot have a disk of the container: {reason}");
-                self.guest.failed(session, 125, &reason);
-                self.ended = true;
-            }
-            Next::Tell(event) => {
-                if let Some(session) = member.first {
-                    self.tell(event, session);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Has the guest begin a process in the namespaces of another one.
-    fn begin(
-        &mut self,
-        begin: Begin,
-        joins: Session,
-        host: &mut Host,
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
-        self.begun = true;
-        match host.begin(&begin.plan, begin.terminal, Some(joins)) {
-            Ok(own) => {
-                self.processes.insert(begin.session, own);
-                if let Some(member) = &mut self.member {
-                    member.first.get_or_insert(own);
-                }
-            }
-            Err(error) => {
-                self.guest.failed(begin.session, 126, &error.to_string());
-                match &mut self.member {
-                    Some(member) if member.first.is_none() => {
-                        self.ended = true;
-                        member.leave(None, machine)?;
-                    }
-                    Some(_) => {}
-                    None => self.ended = true,
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what has come; [`VmmError::Channel`] if the visitor is gone, or speaks another language.
-    fn read(
-        &mut self,
-        host: &mut Host,
-        container: Session,
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
-        let gone = || ChannelError::Order("a command");
-        let stream = self.stream.as_ref().ok_or_else(gone)?;
-        let mut buffer = vec![0; CHUNK];
-        let length = match pass::receive(stream, &mut buffer, &mut self.early.0) {
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-            Ok(0) | Err(_) => return Err(gone().into()),
-            Ok(length) => length,
-        };
-        buffer.truncate(length);
-        if !self.begun && self.member.is_none() {
-            buffer = self.admitted(buffer, machine)?;
-        } else if !self.early.0.is_empty() {
-            return Err(gone().into());
-        }
-        for order in self.guest.received(&buffer)? {
-            self.follow(order, (&mut *host, container), machine)?;
-        }
-        Ok(())
-    }
-
-    /// Takes the line with disks from the first bytes of a visitor, if it begins with one; returns the rest.
-    fn admitted(&mut self, bytes: Vec<u8>, machine: &mut dyn Booted) -> Result<Vec<u8>, VmmError> {
-        let (fds, early) = &mut self.early;
-        early.extend(bytes);
-        let is_member = early.first() == Some(&member::BEGINS);
-        if !is_member || !early.contains(&b'\n') {
-            let waits = is_member && early.len() < CHUNK;
-            return Ok(if waits { Vec::new() } else { std::mem::take(early) });
-        }
-        let brought = member::brought(early, std::mem::take(fds));
-        let (plugs, length) = brought.ok_or(ChannelError::Order("the disks of a container"))?;
-        let rest = early.split_off(length);
-        self.member = Some(member::Guest::come(plugs, machine)?);
-        Ok(rest)
-    }
-
-    fn follow(
-        &mut self,
-        order: Order,
-        (host, container): (&mut Host, Session),
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
-        let own = |number: u16| self.processes.get(&number).copied();
-        let joined = |joins: Option<u16>| {
-            let joined = if self.begun {
-                joins.and_then(own)
-            } else {
-                joins.map(|_| container)
-            };
-            joined.ok_or(ChannelError::Order("a command"))
-        };
-        let order = match order {
-            Order::Begin {
-                session,
-                plan,
-                terminal,
-                joins,
-            } => {
-                if self.begun && self.member.is_none() {
-                    return Err(ChannelError::Order("a command").into());
-                }
-                let joined = joined(joins)?;
-                let begin = Begin {
-                    session,
-                    plan,
-                    terminal,
-                };
-                return match &mut self.member {
-                    Some(member) if !member.has_all() => {
-                        member.waiting = Some(begin);
-                        self.begun = true;
-                        Ok(())
-                    }
-                    _ => self.begin(begin, joined, host, machine),
-                };
-            }
-            order
-                if self
-                    .member
-                    .as_ref()
-                    .is_some_and(|member| member.waiting.is_some()) =>
-            {
-                if self.held.len() >= MOST_HELD {
-                    return Err(ChannelError::Window.into());
-                }
-                self.held.push(order);
-                return Ok(());
-            }
-            order => order,
-        };
-        let (Order::Input(number, _)
-        | Order::InputEnd(number)
-        | Order::Signal(number, _)
-        | Order::Resize(number, ..)
-        | Order::Room(number, ..)) = order
-        else {
-            return Err(ChannelError::Order("a command").into());
-        };
-        // What comes before the process does is for no process.
-        let Some(own) = own(number) else {
-            return Ok(());
-        };
-        match order {
-            Order::Input(_, bytes) => _ = host.input(own, &bytes),
-            Order::InputEnd(_) => host.end_input(own),
-            Order::Signal(_, signal) => host.signal(own, signal),
-            Order::Resize(_, rows, columns) => host.resize(own, rows, columns),
-            Order::Room(_, stream, bytes) => host.consumed(own, stream, bytes),
-            Order::Begin { .. } | Order::PowerOff => {}
-        }
-        Ok(())
-    }
-
-    /// Sends what waits; false once the visitor knows the end.
-    fn send(&mut self) -> bool {
-        let Some(stream) = &self.stream else {
-            return !self.is_forgotten();
-        };
-        let out = self.guest.outgoing();
-        while !out.is_empty() {
-            match rustix::io::write(stream, out) {
-                Ok(length) => _ = out.drain(..length),
-                Err(Errno::INTR) => {}
-                // One that is gone is found by reading.
-                Err(_) => return true,
-            }
-        }
-        !self.ended
     }
 }

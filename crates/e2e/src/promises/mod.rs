@@ -152,6 +152,7 @@ mod vm_disks;
 mod vm_ends;
 mod vm_exec;
 mod vm_networks;
+mod vm_oci;
 mod vm_pods;
 mod vm_shares;
 mod volume_commands;
@@ -180,6 +181,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_ends::TESTS,
     vm_exec::TESTS,
     vm_networks::TESTS,
+    vm_oci::TESTS,
     vm_pods::TESTS,
     vm_shares::TESTS,
     volumes::TESTS,

@@ -18,7 +18,9 @@ pub fn bundle_in_machine(
     if !by_name && !spec.annotations.contains_key(ANNOTATION) {
         return Ok(None);
     }
-    let home = Home::open(None)?;
+    // As for every command, but the runtime's own option of that name says where its records are.
+    let root = std::env::var_os("TOTE_ROOT").map(PathBuf::from);
+    let home = Home::open(root.as_deref())?;
     bundled(&home, Bundled { dir, rootfs, spec }, by_name)
 }
 

@@ -122,6 +122,13 @@ fn inner(
     planned(&spec, target.hold()?, filter, stdin)
 }
 
+/// Returns the namespaces that a process in the guest joins: those of a pod as well, which are not among the container's own.
+fn namespaces(spec: &Spec) -> u32 {
+    let own = spec.namespaces().iter().map(|one| one.kind);
+    let all = own.chain(NAMESPACES);
+    all.fold(0, |flags, kind| flags | clone_flag(kind))
+}
+
 /// Plans a process in a container of the guest. The descriptor is of a process here, in whose place the guest brings its own.
 pub(crate) fn planned(
     spec: &Spec,
@@ -132,10 +139,7 @@ pub(crate) fn planned(
     let plan = tote_sandbox::enter(Newcomer {
         spec,
         pidfd,
-        namespaces: spec
-            .namespaces()
-            .iter()
-            .fold(0, |flags, one| flags | clone_flag(one.kind)),
+        namespaces: namespaces(spec),
         root: None,
         tools: None,
         default_filter,

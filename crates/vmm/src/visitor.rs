@@ -1,0 +1,330 @@
+//! A visitor, as the attendant of its machine knows it.
+
+use crate::VmmError;
+use crate::member::{self, Begin, Next};
+use crate::pass;
+use crate::plug::Change;
+use crate::vmm::Booted;
+use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use tote_channel::{ChannelError, Event, Guest, Host, Order, Session};
+use tote_sys::Errno;
+
+/// Bytes that are read of a visitor at a time.
+const CHUNK: usize = 32 << 10;
+
+/// The most messages that are kept for a process that waits for disks.
+const MOST_HELD: usize = 1024;
+
+/// A visitor.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    /// The way to it, until it is gone.
+    pub(crate) stream: Option<UnixStream>,
+    pub(crate) guest: Guest,
+    /// Its processes: the visitor's numbers of them, and the machine's.
+    pub(crate) processes: BTreeMap<u16, Session>,
+    /// A container that it has brought.
+    pub(crate) member: Option<member::Guest>,
+    /// Descriptors that have come, and bytes before its first message.
+    early: (Vec<OwnedFd>, Vec<u8>),
+    begun: bool,
+    /// What has come for a process that waits for disks.
+    held: Vec<Order>,
+    /// True once nothing more is said to it than what waits to be sent.
+    ended: bool,
+}
+
+impl Visitor {
+    /// Greets a visitor, who is told the release of the guest's kernel.
+    pub(crate) fn new(stream: UnixStream, kernel: &str) -> Self {
+        Self {
+            stream: Some(stream),
+            guest: Guest::new(kernel),
+            processes: BTreeMap::new(),
+            member: None,
+            early: Default::default(),
+            begun: false,
+            held: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// True for one that has not said what it is.
+    pub(crate) fn is_new(&self) -> bool {
+        !self.begun && self.member.is_none()
+    }
+
+    pub(crate) fn tell(&mut self, event: Event, session: Session) {
+        let mut processes = self.processes.iter();
+        let Some(number) = processes.find_map(|(number, own)| (*own == session).then_some(*number)) else {
+            return;
+        };
+        let guest = &mut self.guest;
+        match event {
+            Event::Ready(_) => {}
+            Event::Runs(_) => guest.runs(number),
+            Event::Output(_, stream, bytes) => _ = guest.output(number, stream, &bytes),
+            Event::Room(_, bytes) => guest.consumed(number, bytes),
+            Event::Warning(_, text) => guest.warn(number, &text),
+            Event::Failed(_, code, text) => {
+                guest.failed(number, code, &text);
+                self.finish(number, session);
+            }
+            Event::Ended(_, end) => {
+                guest.ended(number, end);
+                self.finish(number, session);
+            }
+        }
+    }
+
+    /// Forgets a process that has ended; with its first one a visitor knows the end.
+    fn finish(&mut self, number: u16, session: Session) {
+        self.processes.remove(&number);
+        self.ended |= self
+            .member
+            .as_ref()
+            .is_none_or(|member| member.first == Some(session));
+    }
+
+    /// Lets a visitor go who says nothing more: its processes have lost their streams, so they are ended. True if nothing has to be
+    /// waited for.
+    pub(crate) fn go(&mut self, host: &mut Host, machine: &mut dyn Booted) -> Result<bool, VmmError> {
+        self.stream = None;
+        for session in self.processes.values().filter(|_| !self.ended) {
+            host.signal(*session, 9);
+        }
+        match &mut self.member {
+            Some(member) if member.first.is_none() => {
+                member.waiting = None;
+                member.leave(None, machine)?;
+                Ok(member.is_out())
+            }
+            Some(member) => Ok(member.is_out()),
+            None => Ok(true),
+        }
+    }
+
+    /// True for one that is gone, with its disks.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.stream.is_none() && self.member.as_ref().is_none_or(member::Guest::is_out)
+    }
+
+    pub(crate) fn changed(
+        &mut self,
+        change: Change,
+        (host, container): (&mut Host, Session),
+        machine: &mut dyn Booted,
+    ) -> Result<(), VmmError> {
+        let Some(member) = &mut self.member else {
+            return Ok(());
+        };
+        let next = member.changed(change, machine)?;
+        self.go_on(next, (host, container), machine)
+    }
+
+    /// Does what follows for the container of a member.
+    fn go_on(
+        &mut self,
+        next: Next,
+        (host, container): (&mut Host, Session),
+        machine: &mut dyn Booted,
+    ) -> Result<(), VmmError> {
+        match next {
+            Next::Nothing | Next::Forget => {}
+            Next::Begin(begin) => {
+                self.begin(begin, container, &mut *host, machine)?;
+                for order in std::mem::take(&mut self.held) {
+                    // A process that could not begin needs nothing.
+                    drop(self.follow(order, (&mut *host, container), machine));
+                }
+            }
+            Next::Refuse(session, reason) => {
+                let reason = format!("the virtual machine cannot have a disk of the container: {reason}");
+                self.guest.failed(session, 125, &reason);
+                self.ended = true;
+            }
+            Next::Tell(event) => {
+                if let Some(session) = self.member.as_ref().and_then(|member| member.first) {
+                    self.tell(event, session);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the guest begin a process in the namespaces of another one.
+    fn begin(
+        &mut self,
+        begin: Begin,
+        joins: Session,
+        host: &mut Host,
+        machine: &mut dyn Booted,
+    ) -> Result<(), VmmError> {
+        self.begun = true;
+        match host.begin(&begin.plan, begin.terminal, Some(joins)) {
+            Ok(own) => {
+                self.processes.insert(begin.session, own);
+                if let Some(member) = &mut self.member {
+                    member.first.get_or_insert(own);
+                }
+            }
+            Err(error) => {
+                self.guest.failed(begin.session, 126, &error.to_string());
+                match &mut self.member {
+                    Some(member) if member.first.is_none() => {
+                        self.ended = true;
+                        member.leave(None, machine)?;
+                    }
+                    Some(_) => {}
+                    None => self.ended = true,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what has come; [`VmmError::Channel`] if the visitor is gone, or speaks another language.
+    pub(crate) fn read(
+        &mut self,
+        host: &mut Host,
+        container: Session,
+        machine: &mut dyn Booted,
+    ) -> Result<(), VmmError> {
+        let gone = || ChannelError::Order("a command");
+        let stream = self.stream.as_ref().ok_or_else(gone)?;
+        let mut buffer = vec![0; CHUNK];
+        let length = match pass::receive(stream, &mut buffer, &mut self.early.0) {
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            Ok(0) | Err(_) => return Err(gone().into()),
+            Ok(length) => length,
+        };
+        buffer.truncate(length);
+        if !self.begun && self.member.is_none() {
+            buffer = self.admitted(buffer, machine)?;
+        } else if !self.early.0.is_empty() {
+            return Err(gone().into());
+        }
+        for order in self.guest.received(&buffer)? {
+            self.follow(order, (&mut *host, container), machine)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the line with disks from the first bytes of a visitor, if it begins with one; returns the rest.
+    fn admitted(&mut self, bytes: Vec<u8>, machine: &mut dyn Booted) -> Result<Vec<u8>, VmmError> {
+        let (fds, early) = &mut self.early;
+        early.extend(bytes);
+        let is_member = early.first() == Some(&member::BEGINS);
+        if !is_member || !early.contains(&b'\n') {
+            let waits = is_member && early.len() < CHUNK;
+            return Ok(if waits { Vec::new() } else { std::mem::take(early) });
+        }
+        let brought = member::brought(early, std::mem::take(fds));
+        let (plugs, length) = brought.ok_or(ChannelError::Order("the disks of a container"))?;
+        let rest = early.split_off(length);
+        self.member = Some(member::Guest::come(plugs, machine)?);
+        Ok(rest)
+    }
+
+    fn follow(
+        &mut self,
+        order: Order,
+        (host, container): (&mut Host, Session),
+        machine: &mut dyn Booted,
+    ) -> Result<(), VmmError> {
+        let waits = self
+            .member
+            .as_ref()
+            .is_some_and(|member| member.waiting.is_some());
+        match order {
+            Order::Begin {
+                session,
+                plan,
+                terminal,
+                joins,
+            } => {
+                let begin = Begin {
+                    session,
+                    plan,
+                    terminal,
+                };
+                self.ask((begin, joins), (host, container), machine)
+            }
+            _ if waits && self.held.len() >= MOST_HELD => Err(ChannelError::Window.into()),
+            order if waits => {
+                self.held.push(order);
+                Ok(())
+            }
+            order => self.pass_on(order, host),
+        }
+    }
+
+    /// Takes a process that is to begin: a visitor's first one joins the container of this attendant, and each further one of a
+    /// member that member's.
+    fn ask(
+        &mut self,
+        (begin, joins): (Begin, Option<u16>),
+        (host, container): (&mut Host, Session),
+        machine: &mut dyn Booted,
+    ) -> Result<(), VmmError> {
+        let wrong = || ChannelError::Order("a command");
+        match &mut self.member {
+            Some(_) | None if joins.is_none() => Err(wrong().into()),
+            Some(member) if !self.begun => {
+                self.begun = true;
+                let next = member.ask(begin);
+                self.go_on(next, (host, container), machine)
+            }
+            Some(_) => {
+                let joined = joins.and_then(|joins| self.processes.get(&joins).copied());
+                self.begin(begin, joined.ok_or_else(wrong)?, host, machine)
+            }
+            None if self.begun => Err(wrong().into()),
+            None => self.begin(begin, container, host, machine),
+        }
+    }
+
+    /// Passes on what is for a process.
+    fn pass_on(&mut self, order: Order, host: &mut Host) -> Result<(), VmmError> {
+        let (Order::Input(number, _)
+        | Order::InputEnd(number)
+        | Order::Signal(number, _)
+        | Order::Resize(number, ..)
+        | Order::Room(number, ..)) = order
+        else {
+            return Err(ChannelError::Order("a command").into());
+        };
+        // What comes for a process that has not begun, or has ended, is for nobody.
+        let Some(own) = self.processes.get(&number).copied() else {
+            return Ok(());
+        };
+        match order {
+            Order::Input(_, bytes) => _ = host.input(own, &bytes),
+            Order::InputEnd(_) => host.end_input(own),
+            Order::Signal(_, signal) => host.signal(own, signal),
+            Order::Resize(_, rows, columns) => host.resize(own, rows, columns),
+            Order::Room(_, stream, bytes) => host.consumed(own, stream, bytes),
+            Order::Begin { .. } | Order::PowerOff => {}
+        }
+        Ok(())
+    }
+
+    /// Sends what waits; false once the visitor knows the end.
+    pub(crate) fn send(&mut self) -> bool {
+        let Some(stream) = &self.stream else {
+            return !self.is_forgotten();
+        };
+        let out = self.guest.outgoing();
+        while !out.is_empty() {
+            match rustix::io::write(stream, out) {
+                Ok(length) => _ = out.drain(..length),
+                Err(Errno::INTR) => {}
+                // One that is gone is found by reading.
+                Err(_) => return true,
+            }
+        }
+        !self.ended
+    }
+}
