@@ -41,7 +41,7 @@ pub(crate) fn is_member(plan: &[u8]) -> bool {
     plan.starts_with(MEMBER)
 }
 
-/// What a member has beside its plan.
+/// Description of a member.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Member<'a> {
     disks: Vec<(&'a str, &'a str)>,

@@ -80,7 +80,7 @@ pub(crate) struct Begin {
     pub(crate) terminal: Option<(u16, u16)>,
 }
 
-/// What the machine's attendant knows of a member.
+/// Member, as the machine's attendant knows it.
 #[derive(Debug, Default)]
 pub(crate) struct Guest {
     /// Disks that the machine has, or gets.
@@ -97,7 +97,7 @@ pub(crate) struct Guest {
     end: Option<Event>,
 }
 
-/// What is to be done after a change.
+/// Work that follows from a change.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Nothing yet.

@@ -30,7 +30,7 @@ pub(crate) struct Visitor {
     /// Descriptors that have come, and bytes before its first message.
     early: (Vec<OwnedFd>, Vec<u8>),
     begun: bool,
-    /// What has come for a process that waits for disks.
+    /// Messages for a process that waits for disks.
     held: Vec<Order>,
     /// True once nothing more is said to it than what waits to be sent.
     ended: bool,

@@ -21,7 +21,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tote_bundle::{RunOptions, VmOptions};
 use tote_sandbox::{Joins, Request, Root, Stdin};
-use tote_spec::{Capabilities, Linux, Mount, NamespaceType, Process, Spec, User};
+use tote_spec::{Capabilities, DeviceRule, Linux, Mount, NamespaceType, Process, Spec, User};
 use tote_state::closed;
 use tote_vmm::{Accel, Machine};
 
@@ -353,7 +353,18 @@ fn skeleton(home: &Home, mounts: &mut Vec<Mount>) -> Result<PathBuf, EngineError
 fn outside(spec: &Spec, (accel, binds): (Accel, Vec<Mount>)) -> Result<Spec, EngineError> {
     let process = spec.process.clone().unwrap_or_default();
     let names = tote_vmm::CAPABILITIES.map(str::to_owned).to_vec();
-    let linux = spec.linux.clone().unwrap_or_default();
+    let mut linux = spec.linux.clone().unwrap_or_default();
+    let devices = super::choose::kvm_node(accel)?;
+    if let Some(resources) = &mut linux.resources {
+        // Engines deny what they do not name.
+        resources.devices.extend(devices.iter().map(|node| DeviceRule {
+            allow: true,
+            kind: Some("c".to_owned()),
+            major: Some(node.major),
+            minor: Some(node.minor),
+            access: Some("rw".to_owned()),
+        }));
+    }
     let mount = |place: &str, kind: &str, options: &[&str]| Mount {
         kind: Some(kind.to_owned()),
         source: Some(kind.to_owned()),
@@ -399,7 +410,7 @@ fn outside(spec: &Spec, (accel, binds): (Accel, Vec<Mount>)) -> Result<Spec, Eng
         linux: Some(Linux {
             seccomp: Some(shares::profile()),
             sysctl: Default::default(),
-            devices: super::choose::kvm_node(accel)?,
+            devices,
             masked_paths: Vec::new(),
             readonly_paths: Vec::new(),
             personality: None,

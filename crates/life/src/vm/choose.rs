@@ -1,4 +1,4 @@
-//! What a machine is made of: how its instructions are executed, and the type of the machine.
+//! Choice of what a machine is made of: how its instructions are executed, and its type.
 
 use super::VmFault;
 use crate::{EngineError, Home};
@@ -21,7 +21,7 @@ pub(crate) const KVM: &str = "/dev/kvm";
 /// Name of the record of what QEMU can do.
 const RECORD: &str = "qemu.json";
 
-/// What the QEMU of this machine can do. It is asked once, and again when its file has changed.
+/// Abilities of this machine's QEMU. It is asked once, and again when its file has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     /// Path, size and time of the file.

@@ -105,7 +105,27 @@ pub(crate) fn plan(
         links: &joined.guest_links(),
         facts: facts(),
     };
-    let root = Root::Stored {
+    let root = root(options);
+    let joins = Joins {
+        shm,
+        ..Joins::default()
+    };
+    let plan = tote_sandbox::plan(&request, root, joins)?;
+    let form = plan.to_bytes();
+    let bytes = Bytes {
+        joins: !form.fds.is_empty(),
+        plan: form.bytes,
+    };
+    Ok(Planned {
+        bytes,
+        warnings: plan.warnings,
+        spec,
+    })
+}
+
+/// Returns the root: the image's disk, below a disk or a file system in memory for the writes.
+fn root(options: &RunOptions) -> Root {
+    Root::Stored {
         storage: Storage::Overlay {
             lowers: vec![PathBuf::from(tote_guest::IMAGE)],
             own_inodes: None,
@@ -123,22 +143,7 @@ pub(crate) fn plan(
         },
         binds: Vec::new(),
         private: false,
-    };
-    let joins = Joins {
-        shm,
-        ..Joins::default()
-    };
-    let plan = tote_sandbox::plan(&request, root, joins)?;
-    let form = plan.to_bytes();
-    let bytes = Bytes {
-        joins: !form.fds.is_empty(),
-        plan: form.bytes,
-    };
-    Ok(Planned {
-        bytes,
-        warnings: plan.warnings,
-        spec,
-    })
+    }
 }
 
 /// Leaves out the options that concern this machine, and takes the mounts that the guest has in their place.

@@ -111,7 +111,6 @@ fn refused_mount(options: &RunOptions) -> Option<(&'static str, &'static str)> {
 
 /// Returns the first option that is refused, and why.
 fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
-    let is_member = options.pod.is_some() && !options.infra;
     let table = [
         (
             !options.volumes_from.is_empty(),
@@ -119,6 +118,48 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
             "a disk is one machine's at a time",
         ),
         (!options.secrets.is_empty(), "--secret", LATER),
+        (
+            !options.devices.is_empty(),
+            "--device",
+            "a device of the host cannot be in a virtual machine",
+        ),
+        (
+            !options.device_grants.is_empty(),
+            "--device-cgroup-rule",
+            "a device of the host cannot be in a virtual machine",
+        ),
+        (
+            options.privileged,
+            "--privileged",
+            "it would give devices of the host, which cannot be in a virtual machine",
+        ),
+        (
+            options.preserve_fds > 0,
+            "--preserve-fds",
+            "descriptors of the host cannot be in a virtual machine",
+        ),
+        (
+            options.driver.is_some(),
+            "--driver",
+            "the image is a disk of the machine, and its writes are on another one",
+        ),
+        (
+            !options.writable.is_empty(),
+            "--writable",
+            "the image is a disk of the machine, and its writes are on another one",
+        ),
+    ];
+    let first = table.into_iter().find(|(is_asked, ..)| *is_asked);
+    let first = first.map(|(_, option, reason)| (option, reason));
+    refused_mount(options)
+        .or_else(|| refused_namespace(options))
+        .or(first)
+}
+
+/// Returns the first option of a namespace that is refused, and why. Members of a pod join its infra container.
+fn refused_namespace(options: &RunOptions) -> Option<(&'static str, &'static str)> {
+    let is_member = options.pod.is_some() && !options.infra;
+    let table = [
         (
             options.network == NetworkMode::Host,
             "--network host",
@@ -157,39 +198,9 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
             "--userns",
             "ids in a virtual machine are not those of the host",
         ),
-        (
-            !options.devices.is_empty(),
-            "--device",
-            "a device of the host cannot be in a virtual machine",
-        ),
-        (
-            !options.device_grants.is_empty(),
-            "--device-cgroup-rule",
-            "a device of the host cannot be in a virtual machine",
-        ),
-        (
-            options.privileged,
-            "--privileged",
-            "it would give devices of the host, which cannot be in a virtual machine",
-        ),
-        (
-            options.preserve_fds > 0,
-            "--preserve-fds",
-            "descriptors of the host cannot be in a virtual machine",
-        ),
-        (
-            options.driver.is_some(),
-            "--driver",
-            "the image is a disk of the machine, and its writes are on another one",
-        ),
-        (
-            !options.writable.is_empty(),
-            "--writable",
-            "the image is a disk of the machine, and its writes are on another one",
-        ),
     ];
     let first = table.into_iter().find(|(is_asked, ..)| *is_asked);
-    refused_mount(options).or(first.map(|(_, option, reason)| (option, reason)))
+    first.map(|(_, option, reason)| (option, reason))
 }
 
 /// Returns the first option that is the machine's, and so not one of the containers of a pod, and why.

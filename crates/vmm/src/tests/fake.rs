@@ -29,7 +29,7 @@ impl fmt::Debug for Fake {
 struct Thread {
     thread: Option<JoinHandle<()>>,
     ended: OwnedFd,
-    /// What has become of disks.
+    /// Changes of disks that have not been told.
     changes: Vec<Change>,
 }
 
