@@ -34,7 +34,7 @@ const VIRTIO_BLOCK: u32 = 2;
 /// Number of SCSI's controllers among virtio's kinds of devices: those of machines whose disks come and go.
 pub const VIRTIO_SCSI: u32 = 8;
 
-/// Number by which the list of modules names those of machines with PCI: it is no kind of virtio's.
+/// Number by which the list of modules names those of machines with PCI: virtio has not that kind.
 pub const PCI: u32 = 0;
 
 /// Serial number of the disk with the image.

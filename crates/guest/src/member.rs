@@ -51,7 +51,7 @@ pub(crate) struct Member<'a> {
     pub(crate) plan: &'a [u8],
 }
 
-/// Reads the description of a member; `None` if it is none.
+/// Reads the description of a member; `None` for another plan.
 pub(crate) fn parse(bytes: &[u8]) -> Option<Member<'_>> {
     let mut member = Member {
         disks: Vec::new(),

@@ -28,7 +28,7 @@ impl Accel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Board {
-    /// The smallest one: devices of virtio are in memory, there is no PCI.
+    /// The smallest one: devices of virtio are in memory, without PCI.
     Microvm,
     /// A PC with PCI, for a QEMU that was built without the other.
     Q35,

@@ -85,7 +85,7 @@ pub(crate) struct Begin {
 pub(crate) struct Guest {
     /// Disks that the machine has, or gets.
     disks: BTreeSet<String>,
-    /// Those of them that it has not got yet.
+    /// Disks among them that it has not got yet.
     missing: BTreeSet<String>,
     /// True once all go.
     leaves: bool,

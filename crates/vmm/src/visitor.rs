@@ -296,7 +296,7 @@ impl Visitor {
         else {
             return Err(ChannelError::Order("a command").into());
         };
-        // What comes for a process that has not begun, or has ended, is for nobody.
+        // A process that has not begun, or has ended, needs nothing.
         let Some(own) = self.processes.get(&number).copied() else {
             return Ok(());
         };

@@ -67,7 +67,11 @@ fn annotation(cx: &Context) -> Result<()> {
         Ok(state["status"].as_str().unwrap_or_default().to_owned())
     };
     let pid = cx.path("pid")?;
-    oci(&["create", "--pid-file", &pid, "v"]).output()?.exits(0)?;
+    let alone = ["sh", "-c", r#"exec "$@" </dev/null >out 2>err"#, "sh"];
+    oci(&["create", "--pid-file", &pid, "v"])
+        .under(&alone)
+        .output()?
+        .exits(0)?;
     ensure!(state()? == "created");
     oci(&["start", "v"]).output()?.exits(0)?;
     // This waits until the guest is up.
@@ -132,7 +136,7 @@ podman() {
 }
 options="--network none --cgroup-parent /tote-test-vm-oci --ulimit nofile=1024:1024 --ulimit nproc=1000:1000"
 runtime=tote-vm
-podman run --rm $options --rootfs "$rootfs" sh -c 'uname -r | grep -c cloud; cat /etc/hostname | wc -l; exit 7'
+podman run --rm $options --rootfs "$rootfs" sh -c 'uname -r | grep -c cloud; grep -c . /etc/hostname; exit 7'
 echo $?
 podman run -d --name box $options -v "$scratch/data:/data" --rootfs "$rootfs" sh -c 'echo told >/data/told; exec sleep 1000' >/dev/null
 podman exec box sh -c 'until [ -e /data/told ]; do sleep 0.1; done; cat /data/told; uname -r | grep -c cloud'

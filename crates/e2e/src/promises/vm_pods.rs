@@ -217,7 +217,10 @@ fn refusals(cx: &Context) -> Result<()> {
             "cannot create a pod with --share pid",
         ),
         (&["--share", "ipc"], "a network for each container"),
-        (&["--infra=false"], "a network for each container"),
+        (
+            &["--infra=false"],
+            "cannot set isolation without an infra container",
+        ),
         (&["--memory", "1g"], "vm=memory=SIZE"),
         (&["--uts", "host"], "another kernel"),
     ] {

@@ -17,12 +17,12 @@ use super::guest::facts;
 use super::host::{LEAST, NOBODY, USUAL};
 use super::{kernel, shares};
 use crate::{Caller, EngineError, Home};
+use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tote_bundle::{RunOptions, VmOptions};
 use tote_sandbox::{Joins, Request, Root, Stdin};
 use tote_spec::{Capabilities, DeviceRule, Linux, Mount, NamespaceType, Process, Spec, User};
-use tote_state::closed;
 use tote_vmm::{Accel, Machine};
 
 /// Annotation that asks for a machine: the values are those of `--isolation`.
@@ -127,7 +127,7 @@ pub fn bundled_process(
     let path = bundle.join(OWN).join(GUEST);
     let text = std::fs::read_to_string(&path).map_err(VmFault::file("read", &path))?;
     let guest: Spec = serde_json::from_str(&text).map_err(VmFault::Description)?;
-    let terminal = (process.terminal, process.console_size.clone());
+    let terminal = (process.terminal, process.console_size);
     let spec = Spec {
         process: Some(process),
         linux: guest.linux,
@@ -147,11 +147,16 @@ pub fn bundled_process(
 /// True for a bundle that is in a machine.
 #[must_use]
 pub fn is_bundled(bundle: &Path) -> bool {
-    bundle.join(OWN).join(GUEST).exists()
+    bundle.join(OWN).join(GUEST).try_exists().unwrap_or(false)
 }
 
+/// Makes a directory that the machine's user may enter, whatever the caller's mask says.
 fn make(dir: &Path) -> Result<(), VmFault> {
-    std::fs::create_dir_all(dir).map_err(VmFault::file("make", dir))
+    std::fs::create_dir_all(dir).map_err(VmFault::file("make", dir))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(dir, flags, Mode::empty())
+        .and_then(|open| rustix::fs::fchmod(open, Mode::from_raw_mode(0o755)))
+        .map_err(|errno| VmFault::file("change the mode of", dir)(errno.into()))
 }
 
 /// Returns the first part of a specification that a machine cannot have, and why.
@@ -320,7 +325,7 @@ fn plan(guest: &Spec) -> Result<Vec<u8>, EngineError> {
 /// Makes the root of the sandbox, and adds the mounts of the host's programs.
 fn skeleton(home: &Home, mounts: &mut Vec<Mount>) -> Result<PathBuf, EngineError> {
     let root = home.vm().join("sandbox");
-    closed::directory(&root).map_err(VmFault::file("make", &root))?;
+    make(&root)?;
     for name in DIRECTORIES {
         make(&root.join(name))?;
     }
@@ -338,7 +343,7 @@ fn skeleton(home: &Home, mounts: &mut Vec<Mount>) -> Result<PathBuf, EngineError
                 }
                 _ => {}
             },
-            Err(_) if path.is_dir() => {
+            Err(_) if path.metadata().is_ok_and(|found| found.is_dir()) => {
                 make(&own)?;
                 mounts.push(bind(&path, &path, &["rbind", "rprivate", "ro"]));
             }

@@ -19,11 +19,11 @@ use tote_vmm::{Disk, Member};
 /// Part that a container has in its machine.
 #[derive(Debug)]
 pub(crate) enum Part {
-    /// It is alone there.
+    /// Only container of its machine.
     Alone,
-    /// It keeps the namespaces of a pod; it has no image.
+    /// Keeper of a pod's namespaces, without an image.
     Infra,
-    /// It is one of a pod's.
+    /// Container of a pod.
     Member(Box<Membership>),
 }
 

@@ -270,7 +270,7 @@ mod tests {
             let refused = settled(&[&member[..], &[(name, value)]].concat()).unwrap_err();
             assert!(refused.starts_with(&format!("cannot use --{name}")), "{refused}");
         }
-        // Without a pod there is nobody to join.
+        // Without a pod another container's namespace stays refused.
         assert!(settled(&[member[0], member[2]]).is_err());
         let infra = [("isolation", "vm"), ("infra", "true"), ("ipc", "shareable")];
         assert_eq!(settled(&infra), Ok(()));
