@@ -8,7 +8,7 @@ use super::ports::WORDS;
 use super::vm::{kernel, prepare};
 use super::vm_networks::{OF_ROOT, OF_USERS};
 use crate::context::Context;
-use crate::need::Need;
+use crate::need::{Need, is_root};
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
 
@@ -189,8 +189,11 @@ fn together(cx: &Context) -> Result<()> {
     cx.tote(&["pause", "one"])
         .output()?
         .refuses(1, &["cannot pause container one: it is in a virtual machine"])?;
-    done(cx, &["pod", "pause", "p"])?;
-    done(cx, &["pod", "unpause", "p"])?;
+    if is_root() {
+        // A user's have no cgroup.
+        done(cx, &["pod", "pause", "p"])?;
+        done(cx, &["pod", "unpause", "p"])?;
+    }
     done(cx, &["pod", "stop", "-t", "1", "p"])?;
     ensure!(status(cx, "p")? == "Exited", "{}", status(cx, "p")?);
     done(cx, &["pod", "start", "p"])?;
@@ -241,7 +244,7 @@ fn refusals(cx: &Context) -> Result<()> {
             let started = cx.tote(&["start", made.out().trim()]).output()?;
             started.refuses(1, &[reason])?;
         } else {
-            made.refuses(125, &[reason])?;
+            made.refuses(1, &[reason])?;
         }
     }
     done(cx, &["pod", "rm", "-f", "p"])?;
