@@ -4,7 +4,7 @@ use crate::program::{cargo, read};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Package of the engine's only binary.
 pub(crate) const ENGINE: &str = "tote-cli";
@@ -26,7 +26,7 @@ pub(crate) fn shipped(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, SHIPPED)
 }
 
-/// Builds a package in the release profile, which `cargo run --release` and the end-to-end tests use.
+/// Builds a package in the release profile, which `cargo run --release` uses.
 ///
 /// # Errors
 /// Those of [`shipped`].
@@ -34,7 +34,7 @@ pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, "release")
 }
 
-/// Builds a package in the development profile, which has the points at which tests let tote die.
+/// Builds a package in the development profile, which the tests use, and which has the points at which they let tote die.
 ///
 /// # Errors
 /// Those of [`shipped`].
@@ -71,6 +71,44 @@ pub(crate) fn executables(messages: &str) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// A program of unit tests or of a crate's integration tests.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TestProgram {
+    /// Crate and kind, for people.
+    pub(crate) name: String,
+    pub(crate) executable: PathBuf,
+    /// The package's directory, in which cargo runs its tests.
+    pub(crate) directory: PathBuf,
+}
+
+/// Parses the messages of `cargo test --no-run --message-format=json`; returns the programs that have tests.
+pub(crate) fn test_programs(messages: &str) -> Result<Vec<TestProgram>> {
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        let message: Value =
+            serde_json::from_str(line).with_context(|| format!("message of cargo test: {line}"))?;
+        let text = |path: &str| message.pointer(path).and_then(Value::as_str);
+        // Programs that integration tests start are built with them.
+        if message.pointer("/profile/test") != Some(&Value::Bool(true)) {
+            continue;
+        }
+        if let (Some(executable), Some(manifest)) = (text("/executable"), text("/manifest_path")) {
+            let directory = Path::new(manifest).parent().unwrap_or(Path::new("/"));
+            let source = Path::new(text("/target/src_path").unwrap_or(executable));
+            programs.push(TestProgram {
+                name: format!(
+                    "{} of {}",
+                    source.strip_prefix(directory).unwrap_or(source).display(),
+                    directory.display()
+                ),
+                executable: executable.into(),
+                directory: directory.into(),
+            });
+        }
+    }
+    Ok(programs)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +120,20 @@ mod tests {
 {"reason":"build-finished","success":true}"#;
         assert_eq!(executables(messages).unwrap(), [PathBuf::from("/t/release/tote")]);
         executables("not json").unwrap_err();
+    }
+
+    #[test]
+    fn programs_without_tests_are_left_out() {
+        let messages = r#"{"reason":"compiler-artifact","profile":{"test":false},"executable":"/t/debug/a","manifest_path":"/w/a/Cargo.toml"}
+{"reason":"compiler-artifact","profile":{"test":true},"executable":"/t/debug/deps/a-1","manifest_path":"/w/a/Cargo.toml","target":{"src_path":"/w/a/tests/b.rs"}}
+{"reason":"compiler-artifact","profile":{"test":true},"executable":null,"manifest_path":"/w/a/Cargo.toml"}
+{"reason":"build-finished","success":true}"#;
+        let found = TestProgram {
+            name: "tests/b.rs of /w/a".to_owned(),
+            executable: "/t/debug/deps/a-1".into(),
+            directory: "/w/a".into(),
+        };
+        assert_eq!(test_programs(messages).unwrap(), [found]);
+        test_programs("not json").unwrap_err();
     }
 }

@@ -1,5 +1,6 @@
 //! Why an option is refused, whichever it is.
 
+mod daemon;
 mod life;
 mod mounting;
 mod networking;

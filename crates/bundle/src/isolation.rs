@@ -21,6 +21,26 @@ pub enum MachineType {
     Q35,
 }
 
+/// Way in which directories of this machine get into a virtual machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// By virtiofsd.
+    Virtiofs,
+    /// By the VMM itself.
+    NineP,
+}
+
+impl Sharing {
+    /// Returns the name, as the option and `inspect` have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Virtiofs => "virtiofs",
+            Self::NineP => "9p",
+        }
+    }
+}
+
 /// Virtual machine of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmOptions {
@@ -32,6 +52,8 @@ pub struct VmOptions {
     pub memory: Option<u64>,
     /// `cpus=`: number of processors; without it `--cpus` counts.
     pub processors: Option<u32>,
+    /// `shares=`; without it virtiofs is used where this machine has it.
+    pub sharing: Option<Sharing>,
 }
 
 /// Why a value of `--isolation` is refused.
@@ -42,7 +64,7 @@ pub enum IsolationError {
     Unknown(String),
     /// A part of the value is not one of a virtual machine's.
     #[error(
-        "invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,machine=microvm|q35,memory=SIZE,cpus=NUMBER"
+        "invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,machine=microvm|q35,memory=SIZE,cpus=NUMBER,shares=virtiofs|9p"
     )]
     Part(String),
 }
@@ -77,6 +99,8 @@ impl FromStr for VmOptions {
                     let number = number.parse().ok().filter(|number| (1..=1024).contains(number));
                     vm.processors = Some(number.ok_or_else(wrong)?);
                 }
+                ("shares", "virtiofs") => vm.sharing = Some(Sharing::Virtiofs),
+                ("shares", "9p") => vm.sharing = Some(Sharing::NineP),
                 _ => return Err(wrong()),
             }
         }
@@ -98,10 +122,11 @@ mod tests {
             machine: Some(MachineType::Q35),
             memory: Some(256 << 20),
             processors: Some(2),
+            sharing: Some(Sharing::NineP),
         };
         for text in [
-            "vm=qemu,accel=tcg,machine=q35,memory=256m,cpus=2",
-            "vm,cpus=2,memory=256m,machine=q35,accel=tcg",
+            "vm=qemu,accel=tcg,machine=q35,memory=256m,cpus=2,shares=9p",
+            "vm,shares=virtiofs,cpus=2,memory=256m,machine=q35,accel=tcg,shares=9p",
         ] {
             assert_eq!(text.parse(), Ok(whole.clone()), "{text}");
         }
@@ -114,6 +139,7 @@ mod tests {
             "vm,cpus=0",
             "vm,memory=x",
             "vm,qemu=1",
+            "vm,shares=nfs",
         ] {
             assert!(text.parse::<VmOptions>().is_err(), "{text}");
         }

@@ -31,6 +31,9 @@ pub enum RestartError {
     /// The count is not a number.
     #[error("invalid restart policy: maximum retry count must be an integer")]
     Number,
+    /// The count is less than zero.
+    #[error("invalid restart policy: maximum retry count cannot be negative")]
+    Negative,
 }
 
 impl FromStr for RestartPolicy {
@@ -46,10 +49,11 @@ impl FromStr for RestartPolicy {
             ("always", None) => Ok(Self::Always),
             ("unless-stopped", None) => Ok(Self::UnlessStopped),
             ("on-failure", None) => Ok(Self::OnFailure(0)),
-            ("on-failure", Some(count)) => count
-                .parse()
-                .map(Self::OnFailure)
-                .map_err(|_| RestartError::Number),
+            ("on-failure", Some(count)) => match count.parse::<i64>() {
+                Err(_) => Err(RestartError::Number),
+                Ok(..0) => Err(RestartError::Negative),
+                Ok(count) => Ok(Self::OnFailure(u32::try_from(count).unwrap_or(u32::MAX))),
+            },
             ("no" | "always" | "unless-stopped", Some(_)) => Err(RestartError::Count),
             _ => Err(RestartError::Unknown(word.to_owned())),
         }
@@ -250,6 +254,7 @@ mod tests {
             ("on-failure", Ok(RestartPolicy::OnFailure(0))),
             ("on-failure:3", Ok(RestartPolicy::OnFailure(3))),
             ("on-failure:x", Err(RestartError::Number)),
+            ("on-failure:-1", Err(RestartError::Negative)),
             ("always:3", Err(RestartError::Count)),
             ("often", Err(RestartError::Unknown("often".to_owned()))),
         ] {

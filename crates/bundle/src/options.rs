@@ -144,8 +144,8 @@ pub struct RunOptions {
     pub pids_limit: Option<i64>,
     /// `--init`: a small init as process 1.
     pub init: bool,
-    /// `--stop-signal`
-    pub stop_signal: Option<Signal>,
+    /// `--stop-signal`: a name or a number that was checked, as given.
+    pub stop_signal: Option<String>,
     /// `--stop-timeout`
     pub stop_timeout: Option<StopTimeout>,
     /// `--hostname`, `--dns` and their kin.
@@ -195,6 +195,12 @@ pub struct RunOptions {
     pub sdnotify: SdNotify,
     /// `--isolation vm`: the virtual machine that has the container.
     pub vm: Option<VmOptions>,
+}
+
+/// Checks a value of `--stop-signal`.
+fn signal_text(value: &str) -> Result<String, ValueError> {
+    value.parse::<Signal>()?;
+    Ok(value.to_owned())
 }
 
 /// Parses a value of `--slim-fallback`: a boolean, or the id that the caller has filled in.
@@ -293,7 +299,7 @@ impl RunOptions {
             "group-add" => self.add_group(value)?,
             "entrypoint" => self.entrypoint = Some(value.to_owned()),
             "init" => self.init = parse_boolean(value)?,
-            "stop-signal" => self.stop_signal = Some(value.parse()?),
+            "stop-signal" => self.stop_signal = Some(signal_text(value)?),
             "stop-timeout" => {
                 let seconds = parse_integer(value, -1..=i64::from(i32::MAX))?;
                 self.stop_timeout = Some(match u64::try_from(seconds) {

@@ -66,7 +66,7 @@ fn process_options() {
     assert_eq!(options.env.files, ["vars"]);
     assert_eq!(options.workdir.as_deref(), Some("/app"));
     assert_eq!(options.entrypoint.as_deref(), Some(""));
-    assert_eq!(options.stop_signal.map(|signal| signal.number()), Some(3));
+    assert_eq!(options.stop_signal.as_deref(), Some("SIGQUIT"));
     assert_eq!(options.stop_timeout, Some(StopTimeout::Never));
     assert_eq!(options.labels["a"], "b");
     assert_eq!(options.annotations["c"], "d");

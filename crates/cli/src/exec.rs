@@ -23,7 +23,15 @@ fn not_started(parsed: &Parsed, error: &EngineError) -> ExitCode {
             "{program} is not in the container {container}, or not on its PATH"
         ))
     });
-    failure(&tote_engine::chain(error), hint.as_deref(), error.exit_code())
+    failure(&tote_engine::chain(error), hint.as_deref(), code(parsed, error))
+}
+
+/// The exit code of an error. docker does not tell by it why a process in the background did not start.
+fn code(parsed: &Parsed, error: &EngineError) -> u8 {
+    match error.exit_code() {
+        126 | 127 if parsed.flag("detach") => 1,
+        code => code,
+    }
 }
 
 /// Returns the exit code of a process that has run in a container.
@@ -50,7 +58,7 @@ fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
     options.command = words.collect();
     let report = &mut |error: &EngineError| {
         not_started(parsed, error);
-        error.exit_code()
+        code(parsed, error)
     };
     let warn = &mut |text: String| warning(&text);
     tote_engine::exec(&home(parsed)?, &container, options, warn, report)

@@ -9,6 +9,9 @@ use tote_options::Parsed;
 use tote_template::{Format, Template, TemplateError};
 use tote_view::Listing;
 
+/// docker's exit code for an invalid template of a description.
+pub(crate) const BAD_TEMPLATE: u8 = 64;
+
 /// Prints a list in the form of the option `format`.
 pub(crate) fn show(listing: &Listing, parsed: &Parsed) -> ExitCode {
     match text(listing, parsed) {
@@ -21,7 +24,7 @@ pub(crate) fn show(listing: &Listing, parsed: &Parsed) -> ExitCode {
 pub(crate) fn text(listing: &Listing, parsed: &Parsed) -> Result<String, ExitCode> {
     let format = parsed.setting("format");
     let format = format.as_deref().and_then(std::ffi::OsStr::to_str);
-    let format = Format::parse(format.unwrap_or("table")).map_err(|error| refused(&error, 125))?;
+    let format = Format::parse(format.unwrap_or("table")).map_err(|error| refused(&error, 1))?;
     listing.formatted(&format).map_err(|error| refused(&error, 1))
 }
 
@@ -94,7 +97,7 @@ pub(crate) fn each_named(
 pub(crate) fn render(template: &str, found: &[Value]) -> ExitCode {
     let template = match Template::parse(template) {
         Ok(template) => template,
-        Err(error) => return refused(&error, 125),
+        Err(error) => return refused(&error, BAD_TEMPLATE),
     };
     let mut text = String::new();
     for value in found {

@@ -15,11 +15,13 @@ mod buildx;
 mod change;
 mod commands;
 mod complete;
+mod context;
 mod copy;
 mod debug;
 mod exec;
 mod exit;
 mod generate;
+mod global;
 mod graph;
 mod health;
 mod home;
@@ -102,6 +104,12 @@ fn execute(parsed: &Parsed) -> ExitCode {
         } else {
             tell::help(parsed)
         };
+    }
+    // A link named tote-oci knows none of the options of `tote`.
+    if std::ptr::eq(parsed.root(), &TOTE)
+        && let Err(code) = global::check(parsed)
+    {
+        return code;
     }
     parsed.execute()
 }

@@ -92,10 +92,10 @@ pub(crate) fn run(parsed: &Parsed, pool: String, timings: &mut Option<Timings>) 
         given: crate::run::given(parsed),
         command: words(parsed),
     };
-    if let Some(option) = crate::run::OURS.iter().find(|option| {
-        !matches!(**option, "root" | "log-level" | "share-host" | "timings" | "pool")
-            && parsed.value(option).is_some()
-    }) {
+    if let Some(option) = crate::run::OURS
+        .iter()
+        .find(|option| !matches!(**option, "timings" | "pool") && parsed.value(option).is_some())
+    {
         let text = format!("--{option} cannot be combined with --pool");
         return failure(&text, Some("see 'tote run --help'"), 125);
     }

@@ -17,7 +17,7 @@ use crate::tell::{print, warning};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tote_engine::{EngineError, PullRequest, Pulled, PushReport, PushRequest, PushedImage};
+use tote_engine::{EngineError, PullRequest, Pulled, PushReport, PushRequest, PushedImage, Reference};
 use tote_options::Parsed;
 
 pub(crate) fn pull(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -28,8 +28,8 @@ pub(crate) fn pull(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         beside: false,
         access: access_with_creds(parsed)?,
     };
-    if !quiet && !parsed.flag("all-tags") && is_untagged(&request.image) {
-        print("Using default tag: latest\n");
+    if !quiet && !parsed.flag("all-tags") {
+        tell_default_tag(&request.image);
     }
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;
@@ -47,6 +47,13 @@ pub(crate) fn pull(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     progress.end();
     pulled_image(&pulled?, quiet);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the tag that a valid name without one gets; the error of an invalid name comes later.
+fn tell_default_tag(image: &str) {
+    if is_untagged(image) && Reference::parse(image).is_ok() {
+        print("Using default tag: latest\n");
+    }
 }
 
 /// True for the name of an image without a tag and a digest.
@@ -89,8 +96,8 @@ pub(crate) fn push(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         platforms: crate::image::given::platforms(parsed)?,
         access: access_with_creds(parsed)?,
     };
-    if !quiet && !parsed.flag("all-tags") && is_untagged(&request.image) {
-        print("Using default tag: latest\n");
+    if !quiet && !parsed.flag("all-tags") {
+        tell_default_tag(&request.image);
     }
     let home = home(parsed)?;
     tote_engine::enter_ids(&home)?;

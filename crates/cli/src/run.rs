@@ -8,12 +8,12 @@ use tote_engine::ImagesError;
 use tote_engine::container::{self, Streams};
 use tote_engine::{
     ContainerId, EngineError, Home, HostInit, Image, ImageFault, Prepared, RequestError, RunOptions,
-    RunRequest, SdNotify, Timings, WholeFile,
+    RunRequest, SdNotify, SpecError, Timings, WholeFile,
 };
 use tote_options::Parsed;
 
 /// Options that this command handles itself; all others are passed to the engine by their names.
-pub(crate) const OURS: [&str; 20] = [
+pub(crate) const OURS: [&str; 17] = [
     "rootfs",
     "rmi",
     "detach-keys",
@@ -21,9 +21,6 @@ pub(crate) const OURS: [&str; 20] = [
     "pod-id-file",
     "replace",
     "sig-proxy",
-    "root",
-    "log-level",
-    "share-host",
     "plan",
     "pool",
     "timings",
@@ -207,15 +204,30 @@ pub(crate) fn create(parsed: &Parsed) -> ExitCode {
         {
             return crate::tell::refusal(&error);
         }
+        Err(EngineError::Request(error)) => return not_created(&error.into()),
         Err(error) => return engine_error(&error),
     };
     match tote_engine::create(&home, request) {
         Ok(container) => print_made(container.id.as_str(), "the container is"),
-        // docker's codes: 125 for mistakes of the command line, 1 for errors of its daemon.
-        Err(error @ (EngineError::Request(RequestError::Option(_)) | EngineError::Usage(_))) => {
-            engine_error(&error)
+        Err(error) => not_created(&error),
+    }
+}
+
+/// Reports why the container was not made, with docker's codes: 125 for what its client refuses, 1 for errors of its daemon.
+fn not_created(error: &EngineError) -> ExitCode {
+    let is_clients = match error {
+        EngineError::Request(RequestError::Option(error)) => !error.is_of_dockers_daemon(),
+        EngineError::Request(RequestError::File { option, .. }) => {
+            matches!(*option, "env-file" | "label-file")
         }
-        Err(error) => crate::tell::refusal(&error),
+        EngineError::Request(RequestError::Spec(error)) => matches!(error, SpecError::Health),
+        EngineError::Request(RequestError::Image(_)) | EngineError::Usage(_) => true,
+        _ => false,
+    };
+    if is_clients {
+        engine_error(error)
+    } else {
+        crate::tell::refusal(error)
     }
 }
 
@@ -265,7 +277,7 @@ fn requested(
 /// Returns the engine's options, by their long names.
 pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
     let mut given = Vec::new();
-    for (option, value) in parsed.values() {
+    for (option, value) in parsed.own_values() {
         if !OURS.contains(&option.long) {
             let value = value.to_string_lossy();
             let value = match option.long {

@@ -5,41 +5,52 @@
 //! name a spec of its own making, which forbids nothing, and then work through the session.
 
 use crate::exec::Inside;
+use crate::{Home, filters};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::ExecOptions;
-use tote_seccomp::{Arch, notifies};
+use tote_seccomp::{Arch, Filter, compile};
 use tote_spec::Seccomp;
 
 /// Size of the longest spec that is read, in bytes.
 const LONGEST: u64 = 4 << 20;
 
 /// Chooses the filter: none for a privileged session, else the container's own. tote's default one takes its place where the
-/// container's is not known, or forbids what an added capability is for.
-pub(super) fn choose(inside: &mut Inside, specs: &[PathBuf], exec: &ExecOptions) {
+/// container's is not known, or forbids what an added capability is for. Returns the compiled one of another engine's container.
+pub(super) fn choose(
+    home: &Home,
+    inside: &mut Inside,
+    specs: &[PathBuf],
+    exec: &ExecOptions,
+) -> Option<Filter> {
     if exec.privileged {
         // As for a container that is run so: the filter would forbid what the capabilities allow, such as mounts.
         (inside.default_filter, inside.linux.seccomp) = (false, None);
-    } else if inside.default_filter
-        && exec.cap_add.is_empty()
-        && let Some(profile) = specs.iter().find_map(|path| profile_in(path))
-    {
-        (inside.default_filter, inside.linux.seccomp) = (false, Some(profile));
+        return None;
     }
+    if !inside.default_filter || !exec.cap_add.is_empty() {
+        return None;
+    }
+    let filter = specs.iter().find_map(|path| filter_of(home, path))?;
+    inside.default_filter = false;
+    Some(filter)
 }
 
-/// Reads the profile in a spec; `None` without one that a session can have.
-fn profile_in(path: &Path) -> Option<Seccomp> {
+/// Returns the filter of the profile in a spec; `None` without one that a session can have.
+fn filter_of(home: &Home, path: &Path) -> Option<Filter> {
     #[derive(Deserialize)]
-    struct Spec {
-        linux: Linux,
+    struct Spec<'a> {
+        #[serde(borrow)]
+        linux: Linux<'a>,
     }
     #[derive(Deserialize)]
-    struct Linux {
-        seccomp: Seccomp,
+    struct Linux<'a> {
+        #[serde(borrow)]
+        seccomp: &'a RawValue,
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = open(path, flags, Mode::empty()).ok()?;
@@ -51,16 +62,20 @@ fn profile_in(path: &Path) -> Option<Seccomp> {
     }
     let mut text = Vec::new();
     File::from(file).take(LONGEST).read_to_end(&mut text).ok()?;
-    let profile = serde_json::from_slice::<Spec>(&text).ok()?.linux.seccomp;
-    // A profile that asks another process is for the engine, which answers only its own containers.
-    let notifies = notifies(&profile, Arch::NATIVE).ok()?;
-    (!notifies).then_some(profile)
+    let spec: Spec<'_> = serde_json::from_slice(&text).ok()?;
+    let profile = spec.linux.seccomp.get();
+    filters::compiled(home, profile, || {
+        let profile: Seccomp = serde_json::from_str(profile).ok()?;
+        let filter = compile(&profile, Arch::NATIVE).ok()?;
+        // A profile that asks another process is for the engine, which answers only its own containers.
+        (!filter.notify).then_some(filter)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tote_spec::Action;
+    use tote_seccomp::lets_through;
 
     #[test]
     fn a_session_has_the_containers_own_profile() {
@@ -85,12 +100,17 @@ mod tests {
             default_filter: true,
             ..Inside::default()
         };
+        let home = Home::open(Some(&dir.path().join("state"))).unwrap();
+        // Whether the default filter is used; the compiled one's answers to chmod and chown; whether the spec has a profile.
         let chosen = |specs: &[PathBuf], exec: &ExecOptions, inside: &Inside| {
             let mut inside = inside.clone();
-            choose(&mut inside, specs, exec);
-            let action = inside.linux.seccomp.map(|profile| profile.default_action);
-            (inside.default_filter, action)
+            let filter = choose(&home, &mut inside, specs, exec);
+            let answers = filter
+                .map(|filter| ["chmod", "chown"].map(|call| lets_through(&filter.instructions, call, 0)));
+            (inside.default_filter, answers, inside.linux.seccomp.is_some())
         };
+        let unknown_one = (true, None, false);
+        let unfiltered = (false, None, false);
         let plain = ExecOptions::default();
         let with = |name: &str, value: &str| {
             let mut exec = ExecOptions::default();
@@ -98,27 +118,30 @@ mod tests {
             exec
         };
         let found = [missing.clone(), own.clone()];
-        assert_eq!(chosen(&found, &plain, &filtered), (false, Some(Action::Allow)));
+        // The second time it has been kept.
+        for _ in 0..2 {
+            assert_eq!(
+                chosen(&found, &plain, &filtered),
+                (false, Some([false, true]), false)
+            );
+        }
         for unknown in [missing, none, asks, dir.path().to_owned()] {
-            assert_eq!(chosen(&[unknown], &plain, &filtered), (true, None));
+            assert_eq!(chosen(&[unknown], &plain, &filtered), unknown_one);
         }
         assert_eq!(
             chosen(std::slice::from_ref(&own), &plain, &Inside::default()),
-            (false, None)
+            unfiltered
         );
         let added = with("cap-add", "SYS_ADMIN");
-        assert_eq!(
-            chosen(std::slice::from_ref(&own), &added, &filtered),
-            (true, None)
-        );
+        assert_eq!(chosen(std::slice::from_ref(&own), &added, &filtered), unknown_one);
         let everything = with("privileged", "true");
         assert_eq!(
             chosen(std::slice::from_ref(&own), &everything, &filtered),
-            (false, None)
+            unfiltered
         );
         let mut with_own = Inside::default();
-        with_own.linux.seccomp = profile_in(&own);
-        assert_eq!(chosen(&[], &everything, &with_own), (false, None));
-        assert_eq!(chosen(&[], &plain, &with_own), (false, Some(Action::Allow)));
+        with_own.linux.seccomp = serde_json::from_str(r#"{"defaultAction": "SCMP_ACT_ALLOW"}"#).unwrap();
+        assert_eq!(chosen(&[], &everything, &with_own), unfiltered);
+        assert_eq!(chosen(&[], &plain, &with_own), (false, None, true));
     }
 }

@@ -14,6 +14,7 @@ mod effective;
 mod engines;
 mod error;
 mod filter;
+mod filters;
 mod find;
 mod foreign;
 mod forward;
@@ -21,17 +22,22 @@ mod kept;
 mod kubernetes;
 mod launch;
 mod lint;
+mod live;
+mod machine;
 mod noted;
 mod processes;
 mod prompt;
+mod seen;
 mod shell;
 mod still;
 mod view;
 
 pub use error::{DebugError, KeepError};
+pub use filters::forget as forget_filters;
 pub use forward::DebugForwards;
 pub use kept::{KeptTools, forget_kept, kept as kept_tools};
 pub use launch::forget as forget_launchers;
+pub use seen::{LOOK, look_in_guest};
 pub use shell::SHELLS as DEBUG_SHELLS;
 
 use find::{Found, find};
@@ -105,25 +111,35 @@ pub fn debug(
     request.exec.detach_keys = Some(String::new());
     let keys = exec::detach_keys(&request.exec)?;
     given::read_env_files(&mut request.exec.env)?;
+    let found = find(home, wanted, warn)?;
+    if found.target.guest.is_some() {
+        return machine::debug(home, found, (request, keys), warn);
+    }
     let Found {
         mut target,
         command,
         other,
         specs,
         still: _still,
-    } = find(home, wanted, warn)?;
+    } = found;
     if request.target_view && !request.packages.is_empty() {
         return Err(KeepError::PackagesInTarget.into());
     }
     if request.no_cgroup {
         target.cgroup = String::new();
     }
-    filter::choose(&mut target.inside, &specs, &request.exec);
+    let filter = filter::choose(home, &mut target.inside, &specs, &request.exec);
     let toolbox = Toolbox::open(home, &request.tools, warn)?;
     let launchers = (request.target_view)
         .then(|| toolbox.launchers(home))
         .transpose()?;
-    let view = View::new(&target, &command, launchers.as_ref())?;
+    let mut view = View::new(&target, &command, launchers.as_ref())?;
+    if let Some(name) = &request.effective_user {
+        let account = effective::apply(name, &target, &mut request.exec)?;
+        if view.has_accounts() {
+            account.introduce(&mut view.files, |path| toolbox.read(path))?;
+        }
+    }
     let mut forwards = Forwards::open(home, &request.forwards, (&target, request.target_view))?;
     let variables = view.variables(&target, toolbox.path());
     adapt(
@@ -134,9 +150,6 @@ pub fn debug(
     let layer = (request.keep)
         .then(|| toolbox.layer(home, (&target, other.as_ref()), &request.tools))
         .transpose()?;
-    if let Some(name) = &request.effective_user {
-        effective::apply(name, &target, &mut request.exec)?;
-    }
     let users = exec::users(home, &target, &request.exec)?;
     let tools = Tools {
         root: toolbox.root(home, layer.as_ref())?,
@@ -144,11 +157,13 @@ pub fn debug(
             at: ASIDE,
             layer: &launchers.layer,
         }),
+        mapped: maps_layers(&rustix::system::uname().release().to_string_lossy()),
         attach_point: &home.attach_point(),
         brought: view.brought,
         links: view.links,
         binds: forwards.binds.clone(),
         files: [view.files, std::mem::take(&mut forwards.files), own].concat(),
+        filter,
     };
     let namespaces = target.namespaces();
     let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
@@ -198,7 +213,18 @@ impl<'a> Toolbox<'a> {
     fn open(home: &'a Home, tools: &DebugTools, warn: &mut dyn FnMut(String)) -> Result<Self, EngineError> {
         Ok(match tools {
             DebugTools::Image(image) => Self::Image(Source::open(home, image)?),
-            DebugTools::Container(name) => Self::Container(Box::new(find(home, name, warn)?)),
+            DebugTools::Container(name) => {
+                let found = find(home, name, warn)?;
+                if let Some(entry) = found
+                    .target
+                    .entry
+                    .as_ref()
+                    .filter(|_| found.target.guest.is_some())
+                {
+                    vm::check_here(&entry.container, "take tools from")?;
+                }
+                Self::Container(Box::new(found))
+            }
         })
     }
 
@@ -209,6 +235,15 @@ impl<'a> Toolbox<'a> {
             Self::Container(found) => found.target.inside.process.env.clone(),
         };
         path_of(&env).map(str::to_owned)
+    }
+
+    /// Reads a file of the tools; `None` without a file that can be read.
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, EngineError> {
+        let found = match self {
+            Self::Image(source) => tote_rootfs::read_in_root(source.dir()?, path, seen::COPIED),
+            Self::Container(found) => tote_rootfs::read_in_root(found.target.root()?, path, seen::COPIED),
+        };
+        Ok(found.ok().flatten())
     }
 
     /// Finds the launchers of the tools, for a session in which these are not the root.
@@ -271,6 +306,13 @@ impl<'a> Toolbox<'a> {
     }
 }
 
+/// True if a kernel of this release can make an overlay of id-mapped layers, as Linux can since 5.19.
+fn maps_layers(release: &str) -> bool {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+    (next(), next()) >= (Some(5), Some(19))
+}
+
 /// Returns the value of `PATH`.
 fn path_of(env: &[String]) -> Option<&str> {
     env.iter().rev().find_map(|line| line.strip_prefix("PATH="))
@@ -278,7 +320,7 @@ fn path_of(env: &[String]) -> Option<&str> {
 
 /// Gives the process variables in place of the container's own of the same names.
 fn adapt(target: &mut Target, variables: Vec<String>) {
-    let env = &mut target.inside.process.env;
+    let env = &mut target.own_mut().process.env;
     let name = |line: &String| line.split_once('=').map(|(name, _)| name.to_owned());
     env.retain(|line| !variables.iter().any(|other| name(other) == name(line)));
     // Before the others: `HOME` is changed with the user only where it stands last.
@@ -314,5 +356,24 @@ fn root(home: &Home, source: &Source, upper: Upper) -> Root {
         binds: rootfs.binds,
         // The session may be inspected by the container's root, who must not read root's files of the host there.
         private: matches!(source, Source::Host(_)) && home.caller == Caller::Root,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::maps_layers;
+
+    #[test]
+    fn layers_are_mapped_since_a_release() {
+        for (release, can) in [
+            ("5.18.19-generic", false),
+            ("5.19.0", true),
+            ("6.1.0-33-amd64", true),
+            ("10.0", true),
+            ("4.20.1", false),
+            ("", false),
+        ] {
+            assert_eq!(maps_layers(release), can, "{release}");
+        }
     }
 }

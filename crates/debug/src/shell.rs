@@ -1,7 +1,7 @@
 //! Programs of a session that are not the tools' own: the choice of a shell, and small commands.
 
 use super::prompt::{Prompt, quoted};
-use super::view::PLACE;
+use super::seen::PLACE;
 use tote_sandbox::WrittenFile;
 
 /// Directory of the small commands among the tools; first in PATH.

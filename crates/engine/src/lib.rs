@@ -37,9 +37,9 @@ pub use container::{LifeError, StartError};
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, TransferFault, copy};
 pub use guest::guest_init;
 pub use look::{
-    ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, Selection,
-    container_size, driver_of, events, inspect_object, moment, network_of, networks_of, port_keeper, ports,
-    published, select, status_word,
+    ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, ObjectKind,
+    Selection, container_size, driver_of, events, inspect_object, moment, network_of, networks_of,
+    port_keeper, ports, published, select, status_word,
 };
 pub use machine::{
     MachineFacts, MachineMemory, MachineReport, bundle_in_machine, kernel_release, look as look_at_machine,
@@ -71,7 +71,8 @@ pub use tote_builder::{
     parse_secret, prune_builds,
 };
 pub use tote_bundle::{
-    ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, StopTimeout, disk_size_label,
+    ContainerId, ExecOptions, Image, RunOptions, SdNotify, Signal, SignalError, SpecError, StopTimeout,
+    disk_size_label,
 };
 pub use tote_closures::{
     ClosureStart, ClosureUsage, GraphCollected, GraphFault, GraphImported, GraphNodeRow, GraphRoot,

@@ -94,6 +94,7 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
     if request.all {
         pruned.errors.extend(crate::rootfs::forget_skeletons(home).err());
         pruned.errors.extend(tote_debug::forget_launchers(home).err());
+        pruned.errors.extend(tote_debug::forget_filters(home).err());
     }
     // It has no labels.
     if filters.fit_labels(&BTreeMap::new()) {

@@ -34,6 +34,46 @@ impl Layout<'_> {
             out: BufWriter::with_capacity(BUFFER, out),
             at: 0,
         };
+        self.write_head(&mut out)?;
+        for (begin, size, number) in self.files() {
+            out.pad_to(begin)?;
+            data(number, &mut out)?;
+            if out.at != begin + size {
+                return Err(ErrorKind::InvalidData.into());
+            }
+        }
+        out.pad_to(self.size())?;
+        out.out.flush()
+    }
+
+    /// Returns the image up to the data of its files, for a reader who gets these from elsewhere: [`Layout::files`] says where
+    /// they are.
+    ///
+    /// # Errors
+    /// None but for a lack of memory.
+    pub fn head(&self) -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut out = Output {
+            out: BufWriter::with_capacity(BUFFER, &mut bytes),
+            at: 0,
+        };
+        self.write_head(&mut out)?;
+        out.out.flush()?;
+        drop(out);
+        Ok(bytes)
+    }
+
+    /// Iterates over the files with data, in the order of their places: the first byte of each, its size, and the number of the tree's.
+    pub fn files(&self) -> impl Iterator<Item = (u64, u64, usize)> {
+        let files = self
+            .placed
+            .iter()
+            .filter(|placed| placed.first_block > 0 && self.is_file(placed));
+        files.map(|placed| (u64::from(placed.first_block) * BLOCK, placed.size, placed.number))
+    }
+
+    /// Writes everything but the data of files.
+    fn write_head<W: Write>(&self, out: &mut Output<W>) -> std::io::Result<()> {
         out.pad_to(SUPERBLOCK)?;
         out.put(&self.superblock())?;
         let mut bytes = Vec::new();
@@ -58,18 +98,7 @@ impl Layout<'_> {
                 out.put(&bytes[..own])?;
             }
         }
-        for placed in &self.placed {
-            if placed.first_block > 0 && self.is_file(placed) {
-                let begin = u64::from(placed.first_block) * BLOCK;
-                out.pad_to(begin)?;
-                data(placed.number, &mut out)?;
-                if out.at != begin + placed.size {
-                    return Err(ErrorKind::InvalidData.into());
-                }
-            }
-        }
-        out.pad_to(self.size())?;
-        out.out.flush()
+        Ok(())
     }
 
     fn is_file(&self, placed: &Placed) -> bool {

@@ -2,16 +2,23 @@
 
 use crate::error::GuestError;
 use crate::session::{Asked, STREAMS, Session};
-use crate::worker::CopyFn;
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::spare::Spare;
+use crate::worker::RootFn;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{WaitOptions, wait};
 use std::collections::BTreeMap;
 use tote_channel::{Guest, Order, Stream};
-use tote_sys::Errno;
+use tote_sys::{Errno, best_effort};
 
 /// Bytes that are read of the channel at a time.
 const CHUNK: usize = 64 << 10;
+
+/// Time without work in which the next worker is made.
+const QUIET: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 5_000_000,
+};
 
 /// Something that a descriptor is ready for.
 #[derive(Clone, Copy, Debug)]
@@ -23,23 +30,31 @@ enum Work {
 }
 
 /// Serves the host until the machine is to end.
-pub(crate) fn serve(port: OwnedFd, copy: CopyFn) -> Result<(), GuestError> {
+pub(crate) fn serve(port: OwnedFd, at_root: RootFn) -> Result<(), GuestError> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut agent = Agent {
         port,
-        copy,
+        at_root,
         guest: Guest::new(&release),
         sessions: BTreeMap::new(),
+        spare: None,
+        tried: false,
     };
+    // A process that is forked from a sealed one need not seal itself; one that cannot be sealed here says so there.
+    best_effort(tote_runtime::seal_in_place());
     while !agent.turn()? {}
     Ok(())
 }
 
 struct Agent {
     port: OwnedFd,
-    copy: CopyFn,
+    at_root: RootFn,
     guest: Guest,
     sessions: BTreeMap<u16, Session>,
+    /// The next worker, once there was time to make it.
+    spare: Option<Spare>,
+    /// True once it was made since the last one was given work.
+    tried: bool,
 }
 
 impl Agent {
@@ -99,7 +114,17 @@ impl Agent {
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }
-        match poll(&mut fds, None) {
+        // Before a container runs, no process can join it; and one that begins is not to share the processor.
+        let is_quiet = !self.sessions.is_empty() && self.sessions.values().all(Session::runs);
+        let timeout = (is_quiet && self.spare.is_none() && !self.tried).then_some(&QUIET);
+        match poll(&mut fds, timeout) {
+            Ok(0) => {
+                drop(fds);
+                // Without memory for it, the next process has another one made.
+                self.tried = true;
+                self.spare = Spare::fork(&mut self.sessions, self.at_root).ok();
+                return Ok(Vec::new());
+            }
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Vec::new()),
             Err(errno) => return Err(GuestError::kernel("wait for", "the host")(errno)),
@@ -184,9 +209,13 @@ impl Agent {
             plan,
             size: terminal,
             joined,
-            copy: self.copy,
         };
-        Session::begin(number, &asked, &mut self.sessions)
+        self.tried = false;
+        let spare = match self.spare.take() {
+            Some(spare) => spare,
+            None => Spare::fork(&mut self.sessions, self.at_root)?,
+        };
+        Session::begin(number, &asked, spare)
     }
 
     /// Sends as much as the channel takes.

@@ -5,7 +5,7 @@
 //! process 1 (agent)         worker, one for each process           container
 //! ─────────────────         ─────────────────────────────          ─────────
 //! channel ◄──► pipes ─────────────────────────────────────────►  0, 1, 2
-//!   fork ─────────────────► Plan::from_bytes, runtime::run ─────►  birth, program
+//!   plan ─────────────────► Plan::from_bytes, runtime::run ─────►  birth, program
 //!         ◄── reports ───── born, runs, warnings, how it ended
 //! ```
 //! A worker does for its container what `tote run` does on a host: it is the container's parent, runs the errands, and tells
@@ -26,24 +26,28 @@ mod member;
 mod processes;
 mod report;
 mod session;
+mod spare;
 mod terminal;
+mod tools;
 mod worker;
 
 pub use machine::{
-    CONTAINERS, DISKS, IMAGE, IMAGE_DISK, PCI, PORT, SHARES, SHARES_TAG, VIRTIO_SCSI, VIRTIOFS,
+    CONTAINERS, DISKS, IMAGE, IMAGE_DISK, NINE_P, PCI, PORT, SHARES, SHARES_TAG, VIRTIO_SCSI, VIRTIOFS,
 };
 pub use member::member;
 pub use processes::{PROCESSES, parse_listing};
-pub use worker::{COPY, CopyFn};
+pub use tools::{SUPERBLOCK, SUPERBLOCK_AT, SWAP, TOOLS, TOOLS_DISK, WITH_TOOLS};
+pub use worker::{AT_ROOT, RootFn};
 
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use tote_sys::best_effort;
 
-/// Is the first process of a virtual machine until the machine ends; `copy` does what [`COPY`] asks for. Call it in no other process.
+/// Is the first process of a virtual machine until the machine ends; `at_root` does what [`AT_ROOT`] asks for. Call it in no other
+/// process.
 #[must_use]
-pub fn init(copy: CopyFn) -> ExitCode {
-    let ended = machine::prepare().and_then(|port| agent::serve(port, copy));
+pub fn init(at_root: RootFn) -> ExitCode {
+    let ended = machine::prepare().and_then(|port| agent::serve(port, at_root));
     if let Err(error) = ended {
         let text = format!("tote: the guest cannot go on: {}\n", tote_sys::chain(&error));
         // The console is the only place for it.

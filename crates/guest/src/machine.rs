@@ -4,6 +4,7 @@ use crate::error::GuestError;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_move};
+use std::ffi::CStr;
 use std::time::{Duration, Instant};
 use tote_sys::Errno;
 
@@ -22,11 +23,18 @@ pub const DISKS: &str = "/dev/disk";
 /// Directory of the directories and files that the guest shares with the host, by number.
 pub const SHARES: &str = "/shares";
 
-/// Name by which virtiofs finds them.
+/// Name by which virtiofs or 9p finds them.
 pub const SHARES_TAG: &str = "tote";
 
 /// Number of virtiofs among virtio's kinds of devices.
 pub const VIRTIOFS: u32 = 26;
+
+/// Number of 9p among virtio's kinds of devices.
+pub const NINE_P: u32 = 9;
+
+/// Settings of 9p: the largest messages that QEMU and the kernel agree on, and a cache only for what is mapped into memory,
+/// so that changes on the host are seen at once.
+const NINE_P_SETTINGS: &CStr = c"trans=virtio,version=9p2000.L,msize=512000,cache=mmap";
 
 /// Number of disks among virtio's kinds of devices.
 const VIRTIO_BLOCK: u32 = 2;
@@ -41,7 +49,16 @@ pub const PCI: u32 = 0;
 pub const IMAGE_DISK: &str = "image";
 
 /// Directories of the root that takes the place of the initramfs.
-const DIRECTORIES: [&str; 7] = ["dev", "proc", "sys", "image", "container", "tmp", "shares"];
+const DIRECTORIES: [&str; 8] = [
+    "dev",
+    "proc",
+    "sys",
+    "image",
+    "container",
+    "tmp",
+    "shares",
+    "tools",
+];
 
 /// File systems that are there before the root changes, with their types.
 const SYSTEMS: [(&str, &str); 3] = [("/dev", "devtmpfs"), ("/proc", "proc"), ("/sys", "sysfs")];
@@ -58,23 +75,20 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
         system(kind, place, kind)?;
     }
     load_modules()?;
-    let (has_shares, has_disks) = (has_device(VIRTIOFS), has_device(VIRTIO_BLOCK));
+    let shared = [("virtiofs", VIRTIOFS, c""), ("9p", NINE_P, NINE_P_SETTINGS)];
+    let shared = shared.into_iter().find(|(_, device, _)| has_device(*device));
+    let disks = count(VIRTIO_BLOCK);
     leave_initramfs()?;
     make_directory("/dev/pts")?;
     system("devpts", "/dev/pts", "devpts")?;
     make_directory(DISKS)?;
-    // The machine of a pod has no disk before its containers come.
-    if has_disks {
-        let disk = format!("{DISKS}/{IMAGE_DISK}");
-        // The drivers find all disks one after another, and the image's is the first.
-        appear(IMAGE_DISK, || {
-            link_disks()?;
-            Ok(rustix::fs::stat(&disk).is_ok().then_some(()))
-        })?;
+    appear("of a disk", || Ok((link_disks()? >= disks).then_some(())))?;
+    // The machine of a pod has none before its containers come, nor has that of another engine's bundle.
+    if rustix::fs::stat(format!("{DISKS}/{IMAGE_DISK}")).is_ok() {
         mount_image()?;
     }
-    if has_shares {
-        mount_shares()?;
+    if let Some((kind, _, settings)) = shared {
+        mount_shares(kind, settings)?;
     }
     let port = appear(PORT, port)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -89,9 +103,9 @@ pub(crate) fn mount_image() -> Result<(), GuestError> {
 }
 
 /// Mounts what the host shares. Each of its file systems is one of its own here, which opening its directory mounts.
-fn mount_shares() -> Result<(), GuestError> {
+fn mount_shares(kind: &str, settings: &CStr) -> Result<(), GuestError> {
     let flags = MountFlags::NODEV;
-    mount(SHARES_TAG, SHARES, "virtiofs", flags, c"").map_err(GuestError::kernel("mount", SHARES))?;
+    mount(SHARES_TAG, SHARES, kind, flags, settings).map_err(GuestError::kernel("mount", SHARES))?;
     for entry in std::fs::read_dir(SHARES).into_iter().flatten().flatten() {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A file is bound as it is.
@@ -108,10 +122,12 @@ pub(crate) fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestE
     }
 }
 
-/// Makes a link for each disk, by its serial number: the letters of their names follow from the places of their devices.
-fn link_disks() -> Result<(), GuestError> {
+/// Makes a link for each disk of virtio that is there, by its serial number: the letters of their names follow from the places of their
+/// devices. Returns how many there are.
+fn link_disks() -> Result<usize, GuestError> {
+    let mut linked = 0;
     let Ok(entries) = std::fs::read_dir("/sys/block") else {
-        return Ok(());
+        return Ok(linked);
     };
     for entry in entries.flatten() {
         let Ok(serial) = std::fs::read_to_string(entry.path().join("serial")) else {
@@ -119,11 +135,11 @@ fn link_disks() -> Result<(), GuestError> {
         };
         let link = format!("{DISKS}/{}", serial.trim());
         match rustix::fs::symlink(format!("../{}", entry.file_name().display()), &link) {
-            Ok(()) | Err(Errno::EXIST) => {}
+            Ok(()) | Err(Errno::EXIST) => linked += 1,
             Err(errno) => return Err(GuestError::kernel("make", &link)(errno)),
         }
     }
-    Ok(())
+    Ok(linked)
 }
 
 /// Returns the device of the SCSI disk with this serial number, once it is there: the standard has it in page 0x80, behind four bytes.
@@ -145,13 +161,19 @@ fn has_device(kind: u32) -> bool {
         let devices = std::fs::read_dir("/sys/bus/pci/devices");
         return devices.is_ok_and(|mut devices| devices.next().is_some());
     }
+    count(kind) > 0
+}
+
+/// Returns how many virtio devices of this kind the machine has.
+fn count(kind: u32) -> usize {
     let devices = std::fs::read_dir("/sys/bus/virtio/devices");
-    let mut devices = devices.into_iter().flatten().flatten();
-    devices.any(|device| {
+    let devices = devices.into_iter().flatten().flatten();
+    let of_kind = devices.filter(|device| {
         let number = std::fs::read_to_string(device.path().join("device")).unwrap_or_default();
         let number = number.trim().trim_start_matches("0x");
         u32::from_str_radix(number, 16) == Ok(kind)
-    })
+    });
+    of_kind.count()
 }
 
 /// Loads the modules that the initramfs has, in the order of its list, but those of devices that the machine has not.

@@ -84,6 +84,7 @@ impl Member<'_> {
         // This program's file is a mount of the namespace that is left.
         tote_sys::open_seal().map_err(GuestError::kernel("keep", "this program out of reach"))?;
         tote_sys::own_mounts().map_err(GuestError::kernel("make", "a mount namespace"))?;
+        crate::tools::leave();
         if !self.shared.is_empty() {
             move_into_thread_name_spaces(joined, self.shared)
                 .map_err(GuestError::kernel("enter", "the namespaces of the pod"))?;

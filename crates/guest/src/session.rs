@@ -3,12 +3,10 @@
 use crate::error::GuestError;
 use crate::member::is_member;
 use crate::report::Report;
+use crate::spare::{Pipes, Spare};
 use crate::terminal::{Terminal, pair};
-use crate::worker::{CopyFn, Ends, Work, work};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
-use std::collections::BTreeMap;
 use tote_channel::{End, Guest, Stream};
 use tote_sys::{Errno, best_effort};
 
@@ -30,7 +28,6 @@ pub(crate) struct Asked<'a> {
     pub(crate) size: Option<(u16, u16)>,
     /// Pidfd of the process that it joins, if it joins one.
     pub(crate) joined: Option<OwnedFd>,
-    pub(crate) copy: CopyFn,
 }
 
 /// A process, from its plan to its end.
@@ -59,46 +56,26 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Forks a worker that performs the plan.
-    pub(crate) fn begin(
-        number: u16,
-        asked: &Asked<'_>,
-        others: &mut BTreeMap<u16, Self>,
-    ) -> Result<Self, GuestError> {
-        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(GuestError::kernel("make", "a pipe"));
+    /// Has a worker perform the plan.
+    pub(crate) fn begin(number: u16, asked: &Asked<'_>, spare: Spare) -> Result<Self, GuestError> {
         let terminal = asked.size.map(pair).transpose();
-        let (terminal, (their_input, input)) =
-            match terminal.map_err(GuestError::kernel("make", "a terminal"))? {
-                Some((terminal, ends)) => (Some(terminal), ends),
-                None => (None, pipe()?),
-            };
-        let (output, their_output) = pipe()?;
-        let ((errors, their_errors), (reports, their_reports)) = (pipe()?, pipe()?);
-        for end in [&input, &output, &errors, &reports] {
-            rustix::io::ioctl_fionbio(end, true).map_err(GuestError::kernel("change", "a pipe"))?;
-        }
-        let mut ends = Some(Ends {
-            input: their_input,
-            output: their_output,
-            errors: their_errors,
-            reports: their_reports,
-        });
-        let mut ours = Some((input, output, errors, reports));
-        let forked = tote_sys::fork_worker(|| {
-            // Ends of the agent that stayed open here would keep the streams from ending.
-            drop((ours.take(), std::mem::take(others)));
-            let asked = Work {
-                plan: asked.plan,
-                is_terminal: asked.size.is_some(),
-                joined: asked.joined.as_ref().map(OwnedFd::as_fd),
-                copy: asked.copy,
-            };
-            ends.take().map_or(1, |ends| work(&asked, ends))
-        });
-        let worker = forked.map_err(GuestError::kernel("make", "a worker"))?;
-        drop(ends.take());
-        let Some((input, output, errors, reports)) = ours.take() else {
-            return Err(GuestError::kernel("make", "a worker")(Errno::CHILD));
+        let terminal = terminal.map_err(GuestError::kernel("make", "a terminal"))?;
+        let slave = terminal.as_ref().map(|(_, (slave, _))| slave);
+        spare.order(asked, slave)?;
+        let Spare { pipes, worker, .. } = spare;
+        let Pipes {
+            input,
+            output,
+            errors,
+            reports,
+        } = pipes;
+        let (terminal, input) = match terminal {
+            Some((terminal, (_, master))) => {
+                rustix::io::ioctl_fionbio(&master, true)
+                    .map_err(GuestError::kernel("change", "a terminal"))?;
+                (Some(terminal), master)
+            }
+            None => (None, input),
         };
         Ok(Self {
             number,
@@ -121,6 +98,11 @@ impl Session {
     /// Returns a pidfd of the process, once its program runs.
     pub(crate) fn process(&self) -> Option<BorrowedFd<'_>> {
         self.process.as_ref().filter(|_| self.runs).map(OwnedFd::as_fd)
+    }
+
+    /// True once its program has begun.
+    pub(crate) fn runs(&self) -> bool {
+        self.runs
     }
 
     /// Gives the terminal another size: the worker is told as `tote run` is on a host, whose terminal changes.

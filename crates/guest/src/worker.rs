@@ -1,8 +1,9 @@
 //! A worker: the parent of a container's first process, as `tote run` is on a host, or of one that joins it, as `tote exec` is.
 
-use crate::member;
+use crate::member::{self, Member};
 use crate::processes::{PROCESSES, list, number};
 use crate::report::Report;
+use crate::tools::{Mounted, SUPERBLOCK, SWAP, WITH_TOOLS, make_way};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -32,14 +33,14 @@ pub(crate) struct Work<'a> {
     pub(crate) is_terminal: bool,
     /// Pidfd of the process that the new one joins: the plan's only descriptor.
     pub(crate) joined: Option<BorrowedFd<'a>>,
-    pub(crate) copy: CopyFn,
+    pub(crate) at_root: RootFn,
 }
 
-/// Copies as the bytes say, between the standard streams and the container with this root. An error is one line.
-pub type CopyFn = fn(&[u8], OwnedFd) -> Result<(), String>;
+/// Does as the bytes say, between the standard streams and the container with this root. An error is one line.
+pub type RootFn = fn(&[u8], OwnedFd) -> Result<(), String>;
 
-/// Bytes before the description of a copy, in the place of a plan.
-pub const COPY: &[u8] = b"tote copy 1\n";
+/// Bytes before the description of something to be done with the container's root, in the place of a plan.
+pub const AT_ROOT: &[u8] = b"tote at root 1\n";
 
 /// Performs a plan to its end; the exit code of this process says nothing.
 pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
@@ -59,35 +60,26 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
         ));
         return 0;
     }
-    if let Some(joined) = asked.joined.filter(|_| asked.plan == PROCESSES) {
-        tell(&Report::Runs);
-        let written = std::io::stdout().write_all(&list(joined));
-        tell(&Report::Ended(End::Code(u8::from(written.is_err()))));
-        return 0;
-    }
-    if let (Some(joined), Some(wanted)) = (asked.joined, asked.plan.strip_prefix(COPY)) {
-        let done = copied(wanted, joined, asked.copy);
-        tell(&done.map_or_else(
-            |reason| Report::Failed(1, reason),
-            |()| Report::Ended(End::Code(0)),
-        ));
+    if let Some(done) = asked.joined.and_then(|joined| errand(asked, joined, &tell)) {
+        tell(&done);
         return 0;
     }
     if let (Some(joined), Some(member)) = (asked.joined, member::parse(asked.plan)) {
-        let settled = member.settle(joined).map_err(|error| tote_sys::chain(&error));
-        tell(
-            &match settled.and_then(|()| read(member.plan, member.joins.then_some(joined))) {
-                Ok(plan) => perform(&plan, asked.is_terminal, &tell),
-                Err(reason) => Report::Failed(125, reason),
-            },
-        );
+        tell(&settled(&member, joined).map_or_else(
+            |reason| Report::Failed(125, reason),
+            |plan| perform(&plan, asked.is_terminal, &tell),
+        ));
         return 0;
     }
-    let plan = read(asked.plan, asked.joined);
+    let plan = with_tools(asked).and_then(|(bytes, tools)| {
+        // A session joins its namespaces, and brings its tree along.
+        let count = 1 + usize::from(tools.is_some());
+        Ok((read(bytes, asked.joined.map(|joined| (joined, count)))?, tools))
+    });
     let ended = match (plan, asked.joined) {
         (Err(reason), _) => Report::Failed(125, reason),
-        (Ok(plan), None) => perform(&plan, asked.is_terminal, &tell),
-        (Ok(plan), Some(joined)) => match enter(&plan, asked.is_terminal, joined, &tell) {
+        (Ok((plan, _)), None) => perform(&plan, asked.is_terminal, &tell),
+        (Ok((plan, tools)), Some(joined)) => match enter((&plan, tools), asked.is_terminal, joined, &tell) {
             Ok(outcome) => Report::Ended(end(outcome)),
             Err((_, true)) => Report::Ended(End::Signal(9)),
             Err((error, false)) => {
@@ -101,24 +93,65 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
     0
 }
 
-/// Copies between the standard streams and the container of this process.
-fn copied(wanted: &[u8], joined: BorrowedFd<'_>, copy: CopyFn) -> Result<(), String> {
-    let pid = number(joined).and_then(|pid| u32::try_from(pid).ok());
-    let root = tote_runtime::root_of(pid.unwrap_or_default(), joined);
-    let root = root.map_err(|errno| format!("cannot open the root of the container: {errno}"))?;
-    copy(wanted, root)
+/// Makes this process the host of a member; returns the member's plan.
+fn settled(member: &Member<'_>, joined: BorrowedFd<'_>) -> Result<Plan, String> {
+    member.settle(joined).map_err(|error| tote_sys::chain(&error))?;
+    read(member.plan, member.joins.then_some((joined, 1)))
 }
 
-/// Reads a plan, whose only descriptor is the process that it joins.
-fn read(plan: &[u8], joined: Option<BorrowedFd<'_>>) -> Result<Plan, String> {
-    let held = joined.map(|joined| joined.try_clone_to_owned()).transpose();
+/// Reads a plan, whose only descriptor is the process that it joins, this number of times.
+fn read(plan: &[u8], joined: Option<(BorrowedFd<'_>, usize)>) -> Result<Plan, String> {
+    let held = joined
+        .into_iter()
+        .flat_map(|(joined, count)| std::iter::repeat_n(joined, count));
+    let held = held
+        .map(|joined| joined.try_clone_to_owned())
+        .collect::<Result<_, _>>();
     let held = held.map_err(|error| error.to_string())?;
-    Plan::from_bytes(plan, held.into_iter().collect()).map_err(|error| tote_sys::chain(&error))
+    Plan::from_bytes(plan, held).map_err(|error| tote_sys::chain(&error))
+}
+
+/// Does what is asked for instead of a plan, about the container with this first process.
+fn errand(asked: &Work<'_>, joined: BorrowedFd<'_>, tell: &dyn Fn(&Report)) -> Option<Report> {
+    let (swaps, wanted) = match asked.plan.strip_prefix(SWAP) {
+        Some(rest) => (true, rest),
+        None => (false, asked.plan),
+    };
+    if swaps && let Err(reason) = make_way(&|| tell(&Report::Runs)) {
+        return Some(Report::Failed(126, reason));
+    }
+    if wanted == PROCESSES {
+        tell(&Report::Runs);
+        let written = std::io::stdout().write_all(&list(joined));
+        return Some(Report::Ended(End::Code(u8::from(written.is_err()))));
+    }
+    let wanted = wanted.strip_prefix(AT_ROOT)?;
+    let pid = number(joined).and_then(|pid| u32::try_from(pid).ok());
+    let root = tote_runtime::root_of(pid.unwrap_or_default(), joined);
+    let done = root.map_err(|errno| format!("cannot open the root of the container: {errno}"));
+    Some(match done.and_then(|root| (asked.at_root)(wanted, root)) {
+        Ok(()) => Report::Ended(End::Code(0)),
+        Err(reason) if swaps => {
+            // Something that runs does not fail any more, but it may say why it ends.
+            best_effort(std::io::stderr().write_all(reason.as_bytes()));
+            Report::Ended(End::Code(1))
+        }
+        Err(reason) => Report::Failed(1, reason),
+    })
+}
+
+/// Returns the plan itself, and mounts the tools if it needs them.
+fn with_tools<'a>(asked: &Work<'a>) -> Result<(&'a [u8], Option<Mounted>), String> {
+    let Some(rest) = asked.plan.strip_prefix(WITH_TOOLS) else {
+        return Ok((asked.plan, None));
+    };
+    let (superblock, plan) = rest.split_at_checked(SUPERBLOCK).ok_or("the plan has no tools")?;
+    Ok((plan, Some(Mounted::of(superblock)?)))
 }
 
 /// Runs a process that joins another one; an error comes with whether its program has begun.
 fn enter(
-    plan: &Plan,
+    (plan, tools): (&Plan, Option<Mounted>),
     is_terminal: bool,
     init: BorrowedFd<'_>,
     tell: &dyn Fn(&Report),
@@ -143,6 +176,7 @@ fn enter(
         warn: &mut |text| tell(&Report::Warning(text)),
     };
     let child = tote_runtime::exec(entry, &mut reception).map_err(early)?;
+    drop(tools);
     tell(&Report::Born(child.pid.cast_signed()));
     tell(&Report::Runs);
     attend(attendance, &child.pidfd).map_err(|error| (error, true))

@@ -46,7 +46,7 @@ pub struct Guest {
 
 impl Kernel {
     /// Reads the kernel, and of its modules those that these need; `optional` ones may be absent. Those of `devices` are loaded only
-    /// where the guest has a virtio device of that number; their lines in [`LIST`] end with it.
+    /// where the guest has a virtio device of that number; their lines in [`LIST`] end with it. They may be absent if true stands there.
     ///
     /// # Errors
     /// [`KernelError`] names what is missing or cannot be read.
@@ -54,7 +54,7 @@ impl Kernel {
         &self,
         wanted: &[&str],
         optional: &[&str],
-        devices: &[(&str, u32)],
+        devices: &[(&str, u32, bool)],
     ) -> Result<Guest, KernelError> {
         let vmlinux = image::vmlinux(self.read_image()?)?;
         let mut modules = closure(self, wanted, optional)?;
@@ -62,8 +62,13 @@ impl Kernel {
             .iter()
             .map(|module| format!("{}\n", module.name))
             .collect();
-        for (name, device) in devices {
-            for module in closure(self, &[wanted, &[name]].concat(), optional)? {
+        for (name, device, is_optional) in devices {
+            let closure = if *is_optional {
+                closure(self, wanted, &[optional, &[name]].concat())
+            } else {
+                closure(self, &[wanted, &[name]].concat(), optional)
+            };
+            for module in closure? {
                 if !modules.contains(&module) {
                     list += &format!("{} {device}\n", module.name);
                     modules.push(module);

@@ -41,9 +41,9 @@ pub fn check_cpus(options: &RunOptions) -> Result<(), EngineError> {
     }
     // Where the machine does not say, it is not for us to know better.
     match crate::processors::counted_processors() {
-        Some(count) if options.nano_cpus > count.saturating_mul(1_000_000_000) => Err(EngineError::Usage(
-            format!("Range of CPUs is from 0.01 to {count}.00, as there are only {count} CPUs available"),
-        )),
+        Some(count) if options.nano_cpus > count.saturating_mul(1_000_000_000) => {
+            Err(RequestError::Processors(count).into())
+        }
         _ => Ok(()),
     }
 }

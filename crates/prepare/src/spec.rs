@@ -99,6 +99,22 @@ fn adapt(spec: &mut Spec, options: &RunOptions, caller: Caller) {
     {
         linux.sysctl.remove(PING);
     }
+    if caller == Caller::User
+        && !options.network.attachments().is_empty()
+        && let Some(linux) = spec.linux.as_mut().filter(|_| !gives(options, TCP_WMEM))
+    {
+        linux
+            .sysctl
+            .insert(TCP_WMEM.to_owned(), WMEM_FOR_PASTA.to_owned());
+    }
+}
+
+/// True if the user sets that parameter of the kernel, in either spelling.
+fn gives(options: &RunOptions, parameter: &str) -> bool {
+    options
+        .sysctls
+        .keys()
+        .any(|name| name.replace('/', ".") == parameter)
 }
 
 /// The directory of each processor in which the kernel counts how often that became too hot, which tells what others
@@ -165,6 +181,14 @@ const MQUEUE: &str = "/dev/mqueue";
 
 /// docker sets this where it can; a user namespace lacks some groups of its range.
 const PING: &str = "net.ipv4.ping_group_range";
+
+/// How much a connection of TCP may have on its way: least, at first, most, in bytes.
+const TCP_WMEM: &str = "net.ipv4.tcp_wmem";
+
+/// The kernel's own limits, but 512 KiB at most instead of 4 MiB. pasta takes no more from a connection than the machine's socket takes
+/// from it, and drops the rest without a word: the sender finds out by timeouts, and 100 MB took up to 14 seconds instead of 0.2
+/// (docs/networks.md).
+const WMEM_FOR_PASTA: &str = "4096 16384 524288";
 
 /// The last group of what docker sets.
 const LAST_OF_PING: u32 = 2_147_483_647;

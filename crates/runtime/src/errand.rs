@@ -41,6 +41,7 @@ impl Errands<'_> {
                 }
             }
             Errand::Idmap => made.idmap = Some(idmap()?),
+            Errand::IdmapOf(maps) => made.idmap = Some(user_namespace(maps)?),
             Errand::OomScore(score) => set_oom_score(child.pid, *score)?,
             Errand::Tree(tree) | Errand::Root(tree) => {
                 made.tree = Some(open_tree(tree, child, self.plan, warn)?);
@@ -297,7 +298,7 @@ pub(crate) fn tell(
 pub(crate) fn words(errand: &Errand) -> &'static str {
     match errand {
         Errand::Maps => "parent: map the ids",
-        Errand::Idmap => "parent: make the user namespace of the id map",
+        Errand::Idmap | Errand::IdmapOf(_) => "parent: make the user namespace of the id map",
         Errand::OomScore(_) => "parent: set the oom score",
         Errand::Tree(_) | Errand::Root(_) => "parent: open a tree",
         Errand::Node(_) => "parent: make a device node",

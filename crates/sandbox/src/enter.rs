@@ -3,6 +3,7 @@
 
 use crate::capability;
 use crate::error::PlanError;
+use crate::namespace_maps;
 use crate::plan::{Builder, Errand, Facts, Lifetime, Plan, Request, Stdin, clone_flag};
 use crate::tools::{self, Tools};
 use rustix::fd::OwnedFd;
@@ -80,8 +81,9 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     if builder.descends || tools.is_some() {
         builder.push(Op::HoldProc);
     }
-    if let Some(tools) = tools {
-        let (ops, gates) = tools::plan(tools, request.facts)?;
+    if let Some(mut tools) = tools {
+        builder.compiled = tools.filter.take();
+        let (ops, gates) = tools::plan(tools, namespace_maps::root_of(request.spec), request.facts)?;
         builder.ops.extend(ops);
         builder.gates.extend(gates);
         // Made before the container's user namespace is joined, so that no process of the container can change its mounts.

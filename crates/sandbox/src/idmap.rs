@@ -1,8 +1,10 @@
 //! Id-mapped mounts: the maps of each.
 
 use crate::error::PlanError;
-use crate::plan::{Builder, Idmap};
-use tote_spec::{IdMapping, Mount, NamespaceType};
+use crate::namespace_maps::{maps, of_namespace};
+use crate::plan::Builder;
+use crate::tree::Idmap;
+use tote_spec::{Mount, NamespaceType};
 
 impl Builder<'_> {
     /// Returns the maps of a bind, and whether they apply to the mounts below as well. `option` is the value of
@@ -21,28 +23,13 @@ impl Builder<'_> {
                 "id-mapped mounts are not supported for rootless containers".to_owned(),
             ));
         }
-        let linux = self.request.spec.linux.as_ref();
         let user = self.request.spec.namespace(NamespaceType::User);
-        let idmap = match (user.and_then(|user| user.path.as_ref()), linux) {
+        let idmap = match user.and_then(|user| user.path.as_ref()) {
             _ if own => maps(&mount.uid_mappings, &mount.gid_mappings),
-            (Some(path), _) => Idmap::Namespace(path.clone()),
+            Some(path) => Idmap::Namespace(path.clone()),
             // `check` has refused a mount without mappings of its own outside a user namespace.
-            (None, linux) => linux.map_or_else(
-                || maps(&[], &[]),
-                |linux| maps(&linux.uid_mappings, &linux.gid_mappings),
-            ),
+            None => of_namespace(self.request.spec),
         };
         Ok(Some((idmap, option == Some(true))))
     }
-}
-
-fn maps(uid: &[IdMapping], gid: &[IdMapping]) -> Idmap {
-    Idmap::Maps {
-        uid: lines(uid),
-        gid: lines(gid),
-    }
-}
-
-fn lines(maps: &[IdMapping]) -> String {
-    maps.iter().map(|map| format!("{map}\n")).collect()
 }

@@ -22,6 +22,7 @@ mod form;
 mod idmap;
 mod lifecycle;
 mod mounts;
+mod namespace_maps;
 mod namespaces;
 mod option;
 mod parameter;

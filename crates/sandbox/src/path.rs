@@ -1,9 +1,25 @@
 //! Paths inside a container, as text.
 
 use crate::error::PlanError;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+/// Converts a text for the kernel; `what` names it in the error.
+pub(crate) fn cstring(what: &'static str, text: &str) -> Result<CString, PlanError> {
+    CString::new(text).map_err(|_| PlanError::Nul {
+        what,
+        text: text.to_owned(),
+    })
+}
+
+/// Converts a path for the kernel, as [`cstring`] does a text.
+pub(crate) fn cstring_path(what: &'static str, path: &Path) -> Result<CString, PlanError> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| PlanError::Nul {
+        what,
+        text: path.display().to_string(),
+    })
+}
 
 /// Returns a path without `.`, `..` and doubled slashes; a relative one is taken from `/`.
 ///

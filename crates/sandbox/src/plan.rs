@@ -1,6 +1,7 @@
 //! Plan of a container's birth, and how it is put together.
 
 use crate::error::PlanError;
+pub(crate) use crate::path::{cstring, cstring_path};
 use crate::root::Root;
 pub use crate::tree::{Idmap, Tree};
 use rustix::fd::OwnedFd;
@@ -50,6 +51,8 @@ pub enum Errand {
     Root(Tree),
     /// Makes a user namespace that maps no id of any file, for id-mapped mounts.
     Idmap,
+    /// Makes a user namespace with these maps, for id-mapped mounts.
+    IdmapOf(Idmap),
     /// Makes a device node, for a user namespace in which none can be made; its owner is an id of the host.
     Node(DeviceNode),
     /// Makes a network namespace with the plan's network devices and links in it: by far the most expensive errand.
@@ -346,6 +349,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) files_written: bool,
     /// Further files and links of the root.
     pub(crate) own: crate::tools::Own,
+    /// True if the layers of the root are shown with other ids, by maps that the parent has handed over.
+    pub(crate) mapped: bool,
     /// Path of the root on the host, if it is a directory there.
     pub(crate) root_path: Option<PathBuf>,
     /// Mounts that become read-only once everything is in them.
@@ -353,6 +358,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) joined: Joined,
     /// True if the process enters a PID namespace with other processes, immediately before it becomes the program.
     pub(crate) descends: bool,
+    /// Filter that takes the place of the spec's, compiled already.
+    pub(crate) compiled: Option<tote_seccomp::Filter>,
     /// Capabilities by which the default filter is chosen, if they are not the process's.
     pub(crate) filter_for: Option<u64>,
     pub(crate) ops: Vec<Op>,
@@ -454,6 +461,8 @@ impl<'a> Builder<'a> {
             settled: false,
             files_written: false,
             own: crate::tools::Own::default(),
+            mapped: false,
+            compiled: None,
             root_path: None,
             read_only_later: Vec::new(),
             joined: Joined::default(),
@@ -482,19 +491,4 @@ impl<'a> Builder<'a> {
     pub(crate) fn in_user_namespace(&self) -> bool {
         self.request.spec.namespace(NamespaceType::User).is_some()
     }
-}
-
-pub(crate) fn cstring(what: &'static str, text: &str) -> Result<CString, PlanError> {
-    CString::new(text).map_err(|_| PlanError::Nul {
-        what,
-        text: text.to_owned(),
-    })
-}
-
-pub(crate) fn cstring_path(what: &'static str, path: &Path) -> Result<CString, PlanError> {
-    use std::os::unix::ffi::OsStrExt as _;
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| PlanError::Nul {
-        what,
-        text: path.display().to_string(),
-    })
 }

@@ -191,6 +191,9 @@ impl Builder<'_> {
             let filter = tote_seccomp::default_filter(tote_seccomp::CapSet::from_bits(bounding));
             return Ok(Some((convert(&filter), 0)));
         }
+        if let Some(filter) = &self.compiled {
+            return Ok(Some((convert(&filter.instructions), filter.flags)));
+        }
         let Some(profile) = self
             .request
             .spec

@@ -59,8 +59,13 @@ impl Builder<'_> {
                 if let (Some(own), Some(lowest)) = (&own_inodes, lowers.last_mut()) {
                     lowest.clone_from(&own.tree);
                 }
+                let sources = match upper {
+                    Upper::Tmpfs { .. } if self.mapped => self.mapped_places(&mut lowers),
+                    _ => Vec::new(),
+                };
                 let options = layers(lowers, own_inodes).volatile(volatile);
                 let options = self.upper(options, upper, attach_point)?;
+                self.mapped_layers(sources)?;
                 self.overlay(options, attach_point, set)
             }
             Storage::Image { fs, file, upper } => {
@@ -76,6 +81,36 @@ impl Builder<'_> {
             Storage::Split(split) => self.split(split, attach_point, set),
             Storage::Own(tree) => self.own_tree(tree, attach_point, set),
         }
+    }
+
+    /// Replaces layers by the places at which they are shown with other ids, and returns each layer with the name of its place.
+    fn mapped_places(&self, lowers: &mut [PathBuf]) -> Vec<(PathBuf, String)> {
+        let place = |(number, lower): (usize, &mut PathBuf)| {
+            let name = format!("{LOWER}{number}");
+            let at = self.request.attach_point.join(&name);
+            (std::mem::replace(lower, at), name)
+        };
+        lowers.iter_mut().enumerate().map(place).collect()
+    }
+
+    /// Plans the id-mapped mounts of layers, beside the overlay's writes.
+    fn mapped_layers(&mut self, layers: Vec<(PathBuf, String)>) -> Result<(), PlanError> {
+        for (layer, name) in layers {
+            let source = Source::Clone(CloneSource {
+                path: cstring_path("layer", &layer)?,
+                subpath: None,
+                recursive: false,
+                idmap: true,
+            });
+            let target = Target::Inside {
+                path: cstring("path", &name)?,
+                make: Make::Dir,
+                strict: true,
+                over_proc: false,
+            };
+            self.mount(source, target, Attributes::set(MountAttrFlags::MOUNT_ATTR_RDONLY));
+        }
+        Ok(())
     }
 
     /// Returns the tree with inodes of its own, if it has the kind of extended attributes that an overlay here reads.

@@ -5,11 +5,13 @@
 //! no right over these mounts: it can neither make them writable nor take them away.
 
 use crate::error::PlanError;
+use crate::namespace_maps::NamespaceRoot;
 use crate::plan::{Builder, Errand, Facts, Request, cstring, cstring_path};
 use crate::root::Root;
 use rustix::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tote_rootfs::{Storage, Upper};
+use tote_seccomp::Filter;
 use tote_spec::{Linux, Namespace, NamespaceType, Spec};
 use tote_sys::{Attributes, CloneSource, Make, MountOp, Op, Propagation, Quirk, Source};
 
@@ -20,6 +22,9 @@ pub struct Tools<'a> {
     pub root: Root,
     /// The root if it is not the tools.
     pub aside: Option<Aside<'a>>,
+    /// True if the files of the tools belong to the same ids in the container's user namespace as they do on the host, if the caller is
+    /// root. That takes a kernel whose overlays can have id-mapped layers.
+    pub mapped: bool,
     /// Directory of the host on which the new mount namespace mounts them.
     pub attach_point: &'a Path,
     /// Parts of the container's tree that are shown among the tools, in this order.
@@ -30,6 +35,8 @@ pub struct Tools<'a> {
     pub binds: Vec<HostFile>,
     /// Files that are written into the root.
     pub files: Vec<WrittenFile>,
+    /// Filter of system calls that takes the place of the spec's.
+    pub filter: Option<Filter>,
 }
 
 /// A root beside the tools.
@@ -94,7 +101,13 @@ pub enum Whole {
 }
 
 /// Plans the mounts, and the change to the new root.
-pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<Vec<Errand>>), PlanError> {
+///
+/// With the root of the container's user namespace, the tools belong to that one: it may write to them as a root does.
+pub(crate) fn plan(
+    tools: Tools<'_>,
+    root: Option<NamespaceRoot>,
+    facts: Facts<'_>,
+) -> Result<(Vec<Op>, Vec<Vec<Errand>>), PlanError> {
     let spec = surroundings(facts.privileged);
     let request = &Request::bare(&spec, tools.attach_point, facts);
     let mut builder = Builder {
@@ -104,6 +117,11 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
         ..Builder::new(request)
     };
     builder.push(Op::Propagation(Propagation::Private));
+    let root = root.filter(|_| tools.mapped && facts.privileged);
+    if let Some(NamespaceRoot { uid, gid, .. }) = root {
+        builder.push(Op::SetIds { uid, gid });
+    }
+    builder.map_layers(root.as_ref());
     let mut own = Some(Own {
         files: tools.files,
         links: tools.links,
@@ -114,6 +132,7 @@ pub(crate) fn plan(tools: Tools<'_>, facts: Facts<'_>) -> Result<(Vec<Op>, Vec<V
     builder.root(tools.root)?;
     if let Some(Aside { at, layer }) = tools.aside {
         builder.push(Op::SetAside);
+        builder.map_layers(root.as_ref());
         builder.root(Root::Stored {
             storage: Storage::Overlay {
                 lowers: vec![layer.to_owned()],
@@ -188,6 +207,14 @@ fn surroundings(privileged: bool) -> Spec {
 }
 
 impl Builder<'_> {
+    /// Has the layers of the next root belong to the root of a user namespace. The host's `/usr` of a root before has other maps.
+    fn map_layers(&mut self, root: Option<&NamespaceRoot>) {
+        if let Some(root) = root {
+            self.gate(&[Errand::IdmapOf(root.maps.clone())]);
+            self.mapped = true;
+        }
+    }
+
     /// Writes the root's own files, and makes its links, in the layer that takes its writes.
     pub(crate) fn own(&mut self, below: &str) -> Result<(), PlanError> {
         self.own_files(below)?;

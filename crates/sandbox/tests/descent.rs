@@ -123,6 +123,7 @@ fn tools(aside: Option<Aside<'static>>, at: &str) -> Tools<'static> {
             private: false,
         },
         aside,
+        mapped: false,
         attach_point: Path::new("/attach"),
         brought: vec![Brought {
             from: Whole::Process(OwnedFd::from(std::fs::File::open("/dev/null").unwrap())),
@@ -139,6 +140,7 @@ fn tools(aside: Option<Aside<'static>>, at: &str) -> Tools<'static> {
             mode: 0o755,
             content: b"text".to_vec(),
         }],
+        filter: None,
     }
 }
 

@@ -29,6 +29,7 @@
 //! ├── pods/ID/              a pod that was created
 //! ├── templates/            files that storage drivers make once for each image (driver crate)
 //! ├── launchers/            programs that start the tools of `debug --view target` sessions (engine crate)
+//! ├── filters/              filters of system calls that sessions of `debug` have compiled (engine crate)
 //! ├── tools/                what sessions of `debug --keep` write in containers of other engines (engine crate)
 //! ├── pools/NAME/           sandboxes that wait for a program; see `pool`
 //! ├── networks/             created by the first network; `.lock` guards changes, `.forwarding` lists changed settings
@@ -358,6 +359,12 @@ impl Home {
     #[must_use]
     pub fn launchers(&self) -> PathBuf {
         self.root.join("launchers")
+    }
+
+    /// Returns the directory of filters that sessions of `debug` have compiled, which is created with the first one.
+    #[must_use]
+    pub fn filters(&self) -> PathBuf {
+        self.root.join("filters")
     }
 
     /// Returns the directory of the build cache and of builds at work.

@@ -128,7 +128,16 @@ pub type SocketKind = (AddressFamily, SocketType, Option<Protocol>);
 /// # Errors
 /// setns(2)'s, and socket(2)'s.
 pub fn socket_in(network: BorrowedFd<'_>, kind: SocketKind) -> Result<OwnedFd, Errno> {
-    run(Errand::Socket(network, kind), 0)
+    run(Errand::Socket((network, libc::CLONE_NEWNET as u32), kind), 0)
+}
+
+/// Opens a socket in the network namespace of a process. `namespaces` are the `CLONE_NEW…` bits of those that have to be joined for that: the
+/// network namespace, and for a caller other than root the user namespace that owns it.
+///
+/// # Errors
+/// setns(2)'s, and socket(2)'s.
+pub fn socket_of(process: BorrowedFd<'_>, namespaces: u32, kind: SocketKind) -> Result<OwnedFd, Errno> {
+    run(Errand::Socket((process, namespaces), kind), 0)
 }
 
 /// Opens a file for writing as a process in a network namespace sees it, such as a setting below `/proc/sys/net`, which belongs to
@@ -199,7 +208,7 @@ enum Errand<'a> {
     Network(Option<BorrowedFd<'a>>),
     Tree(Tree<'a>),
     RootOf(BorrowedFd<'a>, u32),
-    Socket(BorrowedFd<'a>, SocketKind),
+    Socket((BorrowedFd<'a>, u32), SocketKind),
     Setting(BorrowedFd<'a>, &'a CStr),
     TakeAway(LastingMount<'a>),
 }
@@ -240,8 +249,8 @@ fn perform(errand: &Errand<'_>) -> Result<i32, Errno> {
             return crate::visit::copy_at(c"/", false).map(IntoRawFd::into_raw_fd);
         }
         Errand::TakeAway(mount) => return lasting::take_away(mount).map(i32::from),
-        Errand::Socket(network, (family, kind, protocol)) => {
-            set_namespaces(*network, libc::CLONE_NEWNET as u32)?;
+        Errand::Socket((place, namespaces), (family, kind, protocol)) => {
+            set_namespaces(*place, *namespaces)?;
             let socket = rustix::net::socket_with(*family, *kind, SocketFlags::CLOEXEC, *protocol);
             return socket.map(IntoRawFd::into_raw_fd);
         }

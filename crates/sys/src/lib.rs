@@ -103,7 +103,7 @@ pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
 pub use entry::enter;
 pub use errand::{
     ContentOverlay, MountRights, SocketKind, Tree, Unlocked, device_mount, network_namespace, open_in,
-    overlay, root_of, socket_in, take_away, tree, user_namespace,
+    overlay, root_of, socket_in, socket_of, take_away, tree, user_namespace,
 };
 pub use event::Event;
 pub use fanotify::{OpenWatch, OpenedFile, OpenedFiles};

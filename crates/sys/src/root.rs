@@ -262,13 +262,16 @@ pub(crate) fn write(root: BorrowedFd<'_>, path: &CStr, mode: u32, content: &[u8]
         },
         file => file?,
     };
-    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+    let found = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err(Errno::INVAL);
     }
     if KERNELS.contains(&rustix::fs::fstatfs(&file)?.f_type) {
         return Err(Errno::XDEV);
     }
-    rustix::fs::ftruncate(&file, 0)?;
+    if found.st_size != 0 {
+        rustix::fs::ftruncate(&file, 0)?;
+    }
     write_all(file.as_fd(), content)
 }
 

@@ -3,6 +3,7 @@
 use crate::text::one_line;
 use serde_json::{Value, json};
 use tote_engine::container::Event;
+use tote_template::Unset;
 
 /// Formats an event as `2026-11-21T17:05:35.000000012Z container die ID (exitCode=0, image=alpine, name=web)`.
 #[must_use]
@@ -48,6 +49,9 @@ pub fn event_message(event: &Event) -> Value {
         "timeNano": event.time,
     })
 }
+
+/// Types of an event's fields for templates: an attribute that an event lacks is not an error.
+pub const EVENT_TYPES: &[(&str, Unset)] = &[("Attributes", Unset::Map)];
 
 /// Builds the fields of an event, with the names that templates use.
 #[must_use]

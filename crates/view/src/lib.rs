@@ -4,6 +4,7 @@
 //! command line, so that everything which shows containers to clients shares them.
 
 mod containers;
+mod contexts;
 mod events;
 mod graph;
 mod history;
@@ -27,7 +28,8 @@ mod text;
 mod volumes;
 
 pub use containers::{ContainerColumns, containers, id_of, sort_containers, status};
-pub use events::{event_fields, event_message, event_text};
+pub use contexts::{context_details, contexts};
+pub use events::{EVENT_TYPES, event_fields, event_message, event_text};
 pub use graph::{closure_usage, graph_profiles, graph_roots, nodes, store_report};
 pub use history::{history, ids_of_steps};
 pub use images::{id_of_image, image_tree, images, sort_images};

@@ -91,6 +91,8 @@ pub(crate) struct Attendant<'a> {
     waiting: [Waiting; 2],
     session: Option<Session>,
     input_ended: bool,
+    /// True if the input is a file that the first message brings.
+    brings: bool,
     runs: bool,
     begin: Instant,
     /// Time that the guest has to come up.
@@ -125,7 +127,9 @@ impl<'a> Attendant<'a> {
             ours.set_nonblocking(true)?;
             Ok::<_, std::io::Error>((ours, theirs))
         };
-        let (server, shares) = match machine.shares.as_ref().map(Server::begin).transpose()? {
+        let served = machine.shares.as_ref();
+        let served = served.and_then(|shares| Some((shares.server.as_deref()?, shares)));
+        let (server, shares) = match served.map(Server::begin).transpose()? {
             Some((server, stream)) => (Some(server), Some(stream)),
             None => (None, None),
         };
@@ -140,10 +144,11 @@ impl<'a> Attendant<'a> {
             shares,
         };
         let booted = vmm.boot(machine, wires)?;
-        let attendant = Self {
+        let mut attendant = Self {
             server,
             ..Self::new(streams, channel, Some(console))
         };
+        attendant.visitors.have(machine.spare.clone());
         Ok((attendant, booted))
     }
 
@@ -161,6 +166,7 @@ impl<'a> Attendant<'a> {
             waiting: [Waiting::default(), Waiting::default()],
             session: None,
             input_ended: false,
+            brings: false,
             runs: false,
             begin: Instant::now(),
             patience: BOOT,
@@ -172,6 +178,15 @@ impl<'a> Attendant<'a> {
         Self {
             joins: Some(Session::FIRST),
             ..Self::new(streams, channel, None)
+        }
+    }
+
+    /// Brings the input along as a file, with the first message.
+    pub(crate) fn bringing(self) -> Self {
+        Self {
+            brings: true,
+            input_ended: true,
+            ..self
         }
     }
 
@@ -264,6 +279,7 @@ impl<'a> Attendant<'a> {
         if self.visitors.has_members() {
             self.advance(booted)?;
         }
+        self.visitors.exchange(booted, &mut self.host);
         self.write_channel();
         self.visitors.send();
         // What it has said before is read first.
@@ -466,8 +482,12 @@ impl<'a> Attendant<'a> {
     fn write_channel(&mut self) {
         let out = self.host.outgoing();
         while !out.is_empty() {
-            match rustix::io::write(&self.channel, out) {
-                Ok(length) => _ = out.drain(..length),
+            let brought = self.brings.then_some(self.streams.input);
+            match crate::pass::send_some(&self.channel, out, brought.as_slice()) {
+                Ok(length) => {
+                    self.brings = false;
+                    out.drain(..length);
+                }
                 Err(Errno::INTR) => {}
                 Err(_) => return,
             }

@@ -35,6 +35,9 @@ pub enum VmmError {
     /// The VMM says something that is not QMP.
     #[error("the virtual machine monitor does not answer as QMP says: {0}")]
     Qmp(String),
+    /// The machine has another attendant.
+    #[error("cannot change a virtual machine that another process attends")]
+    Elsewhere,
     /// The guest broke the rules of the channel.
     #[error("the guest was ended, because it sent what no guest of tote sends")]
     Channel(#[from] ChannelError),

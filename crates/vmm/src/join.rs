@@ -35,7 +35,7 @@ fn bring(member: &Member, channel: &UnixStream) -> Result<(), VmmError> {
             source,
         })?);
     }
-    let line = line(&member.disks)?;
+    let line = line(&member.name, Some(&member.disks))?;
     let fds: Vec<_> = files.iter().map(|file| file.as_fd()).collect();
     pass::send(channel, &line, &fds).map_err(VmmError::kernel("pass on the disks of the container"))
 }

@@ -79,12 +79,22 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shares {
-    /// Program that serves them.
-    pub server: PathBuf,
+    /// Program that serves them by virtiofs; without one the VMM does so itself, by 9p, with the rights that it has.
+    pub server: Option<PathBuf>,
     /// The directory with all of them.
     pub directory: PathBuf,
     /// Name by which the guest finds them.
     pub tag: String,
+}
+
+/// Disk that is empty at first, and has a file of a visitor's later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spare {
+    /// Serial number.
+    pub serial: String,
+    /// Bytes before what the guest is to do, if it has to hold the disk for an exchange of its content before.
+    pub order: String,
 }
 
 /// A machine that runs one container, or those of a pod. Its paths are those of the sandbox.
@@ -109,6 +119,8 @@ pub struct Machine {
     pub initramfs: PathBuf,
     /// Disks, each with a serial number by which the guest finds it.
     pub disks: Vec<Disk>,
+    /// Disk for files of visitors.
+    pub spare: Option<Spare>,
     /// Network devices.
     pub links: Vec<Link>,
     /// Directories of the host.

@@ -3,6 +3,9 @@
 //! A member is attended by a process in a sandbox of its own, as the machine's first container is, which stands in the network
 //! namespace of the machine's sandbox. To the attendant of the machine that process is a visitor who brings disks: before its first
 //! message it sends one line that names them, with their descriptors. The machine has them as long as the container runs.
+//!
+//! Visitors of a member come to its own attendant, but those who bring a file for the spare disk, which only the machine's attendant
+//! can exchange: before their first message they send it one line with the member's name.
 
 use crate::plug::{Change, Plug};
 use crate::vmm::Booted;
@@ -22,11 +25,15 @@ pub struct Member {
     pub disks: Vec<Disk>,
 }
 
-/// Line before the messages of a member.
+/// Line before the messages of a member, or of a visitor of one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Brings {
-    disks: Vec<Brought>,
+struct Opening {
+    /// Name of the member.
+    name: String,
+    /// Disks that it brings; a visitor brings none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    disks: Option<Vec<Brought>>,
 }
 
 /// Disk that a member brings.
@@ -43,33 +50,53 @@ const LONGEST: usize = 8192;
 /// First byte of the line, with which no message begins.
 pub(crate) const BEGINS: u8 = b'{';
 
-/// Returns the line of a container with these disks.
-pub(crate) fn line(disks: &[Disk]) -> Result<Vec<u8>, VmmError> {
-    let disks = disks.iter().map(|disk| Brought {
+/// Returns the line of a container with these disks, or of a visitor of it.
+pub(crate) fn line(name: &str, disks: Option<&[Disk]>) -> Result<Vec<u8>, VmmError> {
+    let brought = |disk: &Disk| Brought {
         serial: disk.serial.clone(),
         readonly: disk.readonly,
-    });
-    let brings = Brings {
-        disks: disks.collect(),
     };
-    let mut line = serde_json::to_vec(&brings).map_err(|error| VmmError::Qmp(error.to_string()))?;
+    let opening = Opening {
+        name: name.to_owned(),
+        disks: disks.map(|disks| disks.iter().map(brought).collect()),
+    };
+    let mut line = serde_json::to_vec(&opening).map_err(|error| VmmError::Qmp(error.to_string()))?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Parses the line; returns the disks, and the number of bytes. `None` if it is not one, or has not the descriptors that it names.
-pub(crate) fn brought(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<(Vec<Plug>, usize)> {
+/// Line that has been read.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// Name of the member.
+    pub(crate) name: String,
+    /// Disks of the member itself.
+    pub(crate) plugs: Option<Vec<Plug>>,
+    /// Bytes of the line.
+    pub(crate) length: usize,
+}
+
+/// Parses the line, and takes the descriptors of its disks. `None` if it is not one, or has not the descriptors that it names.
+pub(crate) fn opened(bytes: &[u8], fds: &mut Vec<OwnedFd>) -> Option<Opened> {
     let end = bytes.iter().take(LONGEST).position(|byte| *byte == b'\n')?;
-    let brings: Brings = serde_json::from_slice(&bytes[..end]).ok()?;
-    if brings.disks.len() != fds.len() {
+    let opening: Opening = serde_json::from_slice(&bytes[..end]).ok()?;
+    let disks = opening.disks.map(|disks| (disks, std::mem::take(fds)));
+    if disks
+        .as_ref()
+        .is_some_and(|(disks, fds)| disks.len() != fds.len())
+    {
         return None;
     }
-    let disks = brings.disks.into_iter().zip(fds).map(|(disk, file)| Plug {
+    let plug = |(disk, file): (Brought, OwnedFd)| Plug {
         serial: disk.serial,
         file,
         readonly: disk.readonly,
-    });
-    Some((disks.collect(), end + 1))
+    };
+    Some(Opened {
+        name: opening.name,
+        plugs: disks.map(|(disks, fds)| disks.into_iter().zip(fds).map(plug).collect()),
+        length: end + 1,
+    })
 }
 
 /// Process that a member has asked for, and that waits for disks.
@@ -83,6 +110,8 @@ pub(crate) struct Begin {
 /// Member, as the machine's attendant knows it.
 #[derive(Debug, Default)]
 pub(crate) struct Guest {
+    /// Name of the socket on which its own visitors come.
+    pub(crate) name: String,
     /// Disks that the machine has, or gets.
     disks: BTreeSet<String>,
     /// Disks among them that it has not got yet.
@@ -114,9 +143,10 @@ pub(crate) enum Next {
 
 impl Guest {
     /// Gives the machine the disks of a new member.
-    pub(crate) fn come(plugs: Vec<Plug>, machine: &mut dyn Booted) -> Result<Self, VmmError> {
+    pub(crate) fn come(name: String, plugs: Vec<Plug>, machine: &mut dyn Booted) -> Result<Self, VmmError> {
         let serials: BTreeSet<String> = plugs.iter().map(|plug| plug.serial.clone()).collect();
         let guest = Self {
+            name,
             disks: serials.clone(),
             missing: serials,
             ..Self::default()

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 const CONTROLLER: &str = "plug";
 
 /// The most disks that a machine has got in this way at a time: numbers of SCSI's targets.
-const MOST: u32 = 255;
+pub(crate) const MOST: u32 = 255;
 
 /// Returns the words for the controller of such disks.
 pub(crate) fn controller(bus: &str) -> (&'static str, String) {

@@ -4,7 +4,7 @@ use crate::console::{Tail, last_words};
 use crate::plug::{Change, Plug};
 use crate::qmp::Qmp;
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Accel, Board, Disk, Link, Machine, Shares, VmmError};
+use crate::{Accel, Board, Disk, Link, Machine, Shares, Spare, VmmError};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -18,6 +18,9 @@ pub const PROGRAM: &str = "qemu-system-x86_64";
 
 /// Attempt of the conversation.
 const TALK: &str = "talk to the virtual machine monitor";
+
+/// Bytes of a spare disk.
+const SPARE: u64 = 1 << 40;
 
 /// QEMU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,14 +134,18 @@ fn arguments(
         ("-device", format!("virtio-rng-{bus},rng=random")),
     ];
     let disks = machine.disks.iter().flat_map(|one| disk(one, bus));
+    let spare = machine.spare.iter().flat_map(|one| spare(one, bus));
     let links = machine.links.iter().flat_map(|one| link(one, bus));
     let hotplug = machine.grows.then(|| crate::plug::controller(bus));
-    let shares = machine.shares.iter().zip(shares);
-    let shares = shares.flat_map(|(shares, socket)| share(machine, shares, socket));
+    let shares = machine.shares.iter().flat_map(|own| match shares {
+        Some(socket) => share(machine, own, socket),
+        None => nine_p(own, bus).to_vec(),
+    });
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
     let pairs = pairs
         .into_iter()
         .chain(disks)
+        .chain(spare)
         .chain(hotplug)
         .chain(links)
         .chain(shares)
@@ -148,7 +155,8 @@ fn arguments(
 
 /// Returns the type of the machine. A server of files has the guest's memory in common with QEMU.
 fn machine_type(machine: &Machine) -> String {
-    let memory = machine.shares.as_ref().map_or("", |_| ",memory-backend=memory");
+    let served = machine.shares.as_ref().and_then(|shares| shares.server.as_ref());
+    let memory = served.map_or("", |_| ",memory-backend=memory");
     match machine.board {
         Board::Microvm => format!("microvm{memory}"),
         // Nothing of the rest is used.
@@ -158,7 +166,7 @@ fn machine_type(machine: &Machine) -> String {
 
 /// Returns the words for shared directories. Their device has no form for guests of the time before virtio's first standard, so no
 /// device of the machine has it then.
-fn share(machine: &Machine, shares: &Shares, socket: i32) -> impl Iterator<Item = (&'static str, String)> {
+fn share(machine: &Machine, shares: &Shares, socket: i32) -> Vec<(&'static str, String)> {
     let (memory, bus) = (machine.memory, machine.board.bus());
     let modern =
         (machine.board == Board::Microvm).then(|| ("-global", "virtio-mmio.force-legacy=false".to_owned()));
@@ -173,7 +181,23 @@ fn share(machine: &Machine, shares: &Shares, socket: i32) -> impl Iterator<Item 
             format!("vhost-user-fs-{bus},chardev=shares,tag={}", shares.tag),
         ),
     ];
-    modern.into_iter().chain(words)
+    modern.into_iter().chain(words).collect()
+}
+
+/// Returns the words for shared directories that QEMU serves itself: with its own rights, so that it cannot give files to others.
+/// The file systems of the host have numbers of their own in one tree.
+fn nine_p(shares: &Shares, bus: &str) -> [(&'static str, String); 2] {
+    let path = shares.directory.display();
+    [
+        (
+            "-fsdev",
+            format!("local,id=shares,path={path},security_model=none,multidevs=remap"),
+        ),
+        (
+            "-device",
+            format!("virtio-9p-{bus},fsdev=shares,mount_tag={}", shares.tag),
+        ),
+    ]
 }
 
 /// Returns the words for a disk. Of a file that it writes to, QEMU takes a lock that no other machine gets meanwhile.
@@ -189,6 +213,24 @@ fn disk(disk: &Disk, bus: &str) -> [(&'static str, String); 2] {
     let file = format!("driver=file,node-name={serial},{access},filename={path}");
     [
         ("-blockdev", file),
+        (
+            "-device",
+            format!("virtio-blk-{bus},drive={serial},serial={serial}"),
+        ),
+    ]
+}
+
+/// Returns the words for a disk that is empty until [`Booted::replace`]. A guest learns the size of a disk once, so this one
+/// is larger than every file that may follow.
+fn spare(spare: &Spare, bus: &str) -> [(&'static str, String); 2] {
+    let Spare { serial, .. } = spare;
+    [
+        (
+            "-blockdev",
+            format!(
+                "driver=raw,node-name={serial},read-only=on,file.driver=null-co,file.read-zeroes=on,file.size={SPARE}"
+            ),
+        ),
         (
             "-device",
             format!("virtio-blk-{bus},drive={serial},serial={serial}"),
@@ -233,7 +275,9 @@ impl Running {
 
     /// Says what is to be said now: a short line, and no other before its answer, so that there is room for it.
     fn say(&mut self) -> Result<(), VmmError> {
-        let (line, fd) = self.qmp.take_outgoing();
+        let Some((line, fd)) = self.qmp.take_outgoing() else {
+            return Ok(());
+        };
         match crate::pass::send(&self.control, &line, fd.as_ref().map(AsFd::as_fd).as_slice()) {
             Ok(()) | Err(Errno::PIPE) => Ok(()),
             Err(errno) => Err(VmmError::kernel(TALK)(errno)),
@@ -272,6 +316,15 @@ impl Booted for Running {
     fn detach(&mut self, serial: &str) -> Result<(), VmmError> {
         self.qmp.plugs.detach(serial);
         self.say()
+    }
+
+    fn replace(&mut self, serial: &str, file: OwnedFd) -> Result<(), VmmError> {
+        self.qmp.swap.replace(serial, file);
+        self.say()
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        self.qmp.swap.replaced()
     }
 
     fn end(&mut self) -> String {
@@ -315,6 +368,10 @@ mod tests {
                     readonly: false,
                 },
             ],
+            spare: Some(Spare {
+                serial: "tools".to_owned(),
+                order: "hold\n".to_owned(),
+            }),
             links: vec![Link {
                 tap: "tap0".to_owned(),
                 mac: "02:42:ac:11:00:02".to_owned(),
@@ -337,6 +394,7 @@ mod tests {
             "read-only=on,filename=/vm/a,,b -device virtio-blk-device,drive=image,serial=image",
             "tap,id=tap0,ifname=tap0,script=no,downscript=no -device virtio-net-device,netdev=tap0,mac=02:42:ac:11:00:02",
             "node-name=writes,discard=unmap,filename=/vm/writes",
+            "file.size=1099511627776 -device virtio-blk-device,drive=tools,serial=tools",
             "tsc_early_khz=2596000",
         ] {
             assert!(line.contains(part), "{part}: {line}");
@@ -345,7 +403,7 @@ mod tests {
         assert!(line.contains("-accel kvm -cpu host"), "{line}");
         assert!(!line.contains("tsc_early"), "{line}");
         let shares = Shares {
-            server: "/usr/libexec/virtiofsd".into(),
+            server: Some("/usr/libexec/virtiofsd".into()),
             directory: "/vm/shares".into(),
             tag: "tote".to_owned(),
         };
@@ -362,6 +420,15 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part}: {line}");
         }
+        let mut own = shared;
+        own.shares.as_mut().unwrap().server = None;
+        let line = arguments(&own, None, (3, 4, 5), None).join(" ");
+        for part in [
+            "-machine microvm -accel",
+            "local,id=shares,path=/vm/shares,security_model=none,multidevs=remap -device virtio-9p-device,fsdev=shares,mount_tag=tote",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
     }
 
     #[test]
@@ -370,7 +437,7 @@ mod tests {
             board: Board::Q35,
             grows: true,
             shares: Some(Shares {
-                server: "/usr/libexec/virtiofsd".into(),
+                server: Some("/usr/libexec/virtiofsd".into()),
                 directory: "/vm/shares".into(),
                 tag: "tote".to_owned(),
             }),
@@ -383,6 +450,7 @@ mod tests {
             "-accel kvm -cpu host ",
             "virtio-serial-pci,",
             "virtio-blk-pci,drive=image",
+            "virtio-blk-pci,drive=tools",
             "virtio-net-pci,netdev=tap0",
             "virtio-scsi-pci,id=plug",
             "vhost-user-fs-pci,",
@@ -393,5 +461,10 @@ mod tests {
         for part in ["pci=off", "virtio-mmio", "-device,", "tsc_early_khz"] {
             assert!(!line.contains(part), "{part}: {line}");
         }
+        let mut own = whole;
+        own.shares.as_mut().unwrap().server = None;
+        let line = arguments(&own, None, (3, 4, 5), None).join(" ");
+        assert!(line.contains("virtio-9p-pci,fsdev=shares"), "{line}");
+        assert!(!line.contains("memory-backend"), "{line}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::VmmError;
 use crate::plug::Plugs;
+use crate::swap::Swap;
 use rustix::fd::OwnedFd;
 use serde_json::{Value, json};
 
@@ -21,14 +22,30 @@ enum State {
     Runs,
 }
 
-/// The client's side of a conversation that lets a machine run which was started with `-S`, and gives it disks then.
+/// Work whose command QEMU has got, and that waits for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Plugs,
+    Swap,
+}
+
+/// A line for QEMU, and the descriptor that comes with it.
+type Line = (Vec<u8>, Option<OwnedFd>);
+
+/// The client's side of a conversation that lets a machine run which was started with `-S`, and changes its disks then. Each command waits
+/// for the answer to the one before, whoever gave that.
 #[derive(Debug)]
 pub(crate) struct Qmp {
     state: State,
     line: Vec<u8>,
-    out: Vec<u8>,
+    /// The next line before the machine runs.
+    out: Option<Line>,
+    /// Owner of the command that has no answer yet, once the machine runs.
+    asked: Option<Owner>,
     /// Disks that come and go.
     pub(crate) plugs: Plugs,
+    /// Exchange of what a disk has.
+    pub(crate) swap: Swap,
 }
 
 impl Qmp {
@@ -36,21 +53,24 @@ impl Qmp {
         Self {
             state: State::Silent,
             line: Vec::new(),
-            out: Vec::new(),
+            out: None,
+            asked: None,
             plugs: Plugs::default(),
+            swap: Swap::default(),
         }
     }
 
-    /// Returns the bytes that have to be sent, with a descriptor that goes with them, and forgets both.
-    pub(crate) fn take_outgoing(&mut self) -> (Vec<u8>, Option<OwnedFd>) {
-        let mut fd = None;
-        if self.state == State::Runs
-            && let Some((command, passed)) = self.plugs.ask()
-        {
-            self.say(&command);
-            fd = passed;
+    /// Returns the line that has to be sent now, and forgets it.
+    pub(crate) fn take_outgoing(&mut self) -> Option<Line> {
+        if self.state != State::Runs || self.asked.is_some() {
+            return self.out.take();
         }
-        (std::mem::take(&mut self.out), fd)
+        // A person waits for an exchange, which has a few commands; those of other disks wait meanwhile.
+        let swap = self.swap.ask().map(|step| (Owner::Swap, step));
+        let plugs = || self.plugs.ask().map(|step| (Owner::Plugs, step));
+        let (owner, (command, fd)) = swap.or_else(plugs)?;
+        self.asked = Some(owner);
+        Some((ended(&command), fd))
     }
 
     /// True once the machine runs.
@@ -86,11 +106,8 @@ impl Qmp {
                 State::Asked => "let the machine run",
                 _ => "begin a conversation",
             };
-            let reason = error.get("desc").and_then(Value::as_str).unwrap_or_default();
-            return Err(VmmError::Refused {
-                attempt,
-                reason: reason.to_owned(),
-            });
+            let reason = reason(error);
+            return Err(VmmError::Refused { attempt, reason });
         }
         let is_greeting = message.get("QMP").is_some();
         let is_return = message.get("return").is_some();
@@ -112,23 +129,187 @@ impl Qmp {
 
     /// Takes what QEMU says of the disks of a machine that runs. Other events tell nothing that the end of the process does not.
     fn follow(&mut self, message: &Value) {
-        if let Some(error) = message.get("error") {
-            let reason = error.get("desc").and_then(Value::as_str).unwrap_or_default();
-            self.plugs.answered(Err(reason.to_owned()));
-        } else if message.get("return").is_some() {
-            self.plugs.answered(Ok(()));
-        } else if message.get("event").and_then(Value::as_str) == Some("DEVICE_DELETED") {
-            let device = message.pointer("/data/device").and_then(Value::as_str);
-            self.plugs.let_go(device.unwrap_or_default());
+        let answer = match (message.get("error"), message.get("return")) {
+            (Some(error), _) => Err(reason(error)),
+            (None, Some(_)) => Ok(()),
+            (None, None) => {
+                if message.get("event").and_then(Value::as_str) == Some("DEVICE_DELETED") {
+                    let device = message.pointer("/data/device").and_then(Value::as_str);
+                    self.plugs.let_go(device.unwrap_or_default());
+                }
+                return;
+            }
+        };
+        match self.asked.take() {
+            Some(Owner::Plugs) => self.plugs.answered(answer),
+            Some(Owner::Swap) => self.swap.answered(answer),
+            None => {}
         }
     }
 
     fn ask(&mut self, command: &str) {
-        self.say(&json!({ "execute": command }));
+        self.out = Some((ended(&json!({ "execute": command })), None));
+    }
+}
+
+/// Returns QEMU's reason for an error.
+fn reason(error: &Value) -> String {
+    let reason = error.get("desc").and_then(Value::as_str);
+    reason.unwrap_or_default().to_owned()
+}
+
+fn ended(message: &Value) -> Vec<u8> {
+    (message.to_string() + "\n").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Change, Plug};
+
+    /// Answers with these lines; returns the commands that were given, and whether a descriptor came along.
+    fn answered(qmp: &mut Qmp, answers: &[&str]) -> Vec<(String, bool)> {
+        let mut given = Vec::new();
+        let mut answers = answers.iter();
+        while let Some((line, file)) = qmp.take_outgoing() {
+            let value: Value = serde_json::from_slice(&line).unwrap();
+            given.push((value["execute"].as_str().unwrap().to_owned(), file.is_some()));
+            let Some(answer) = answers.next() else { break };
+            qmp.received(answer.as_bytes()).unwrap();
+            qmp.received(b"\n").unwrap();
+        }
+        given
     }
 
-    fn say(&mut self, command: &Value) {
-        self.out.extend_from_slice(command.to_string().as_bytes());
-        self.out.push(b'\n');
+    fn running() -> Qmp {
+        let mut qmp = Qmp::new();
+        qmp.received(b"{\"QMP\": {}}\n").unwrap();
+        answered(&mut qmp, &[OK, OK]);
+        assert!(qmp.runs());
+        qmp
+    }
+
+    const OK: &str = "{\"return\": {}}";
+    const EVENT: &str = "{\"event\": \"RTC_CHANGE\"}";
+
+    fn file() -> OwnedFd {
+        std::fs::File::open("/dev/null").unwrap().into()
+    }
+
+    #[test]
+    fn it_lets_the_machine_run() {
+        let mut qmp = Qmp::new();
+        qmp.received(b"{\"QMP\": {\"version\": {}}}\r\n").unwrap();
+        let said = |qmp: &mut Qmp| String::from_utf8(qmp.take_outgoing().unwrap().0).unwrap();
+        assert_eq!(said(&mut qmp), "{\"execute\":\"qmp_capabilities\"}\n");
+        qmp.received(b"{\"return\": {}}\r\n{\"event\": \"RESUME\"}")
+            .unwrap();
+        assert_eq!(said(&mut qmp), "{\"execute\":\"cont\"}\n");
+        assert!(!qmp.runs());
+        qmp.received(b"\n{\"return\": {}}\n").unwrap();
+        assert!(qmp.runs());
+        let mut qmp = Qmp::new();
+        let refused = qmp.received(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\n");
+        assert!(matches!(refused, Err(VmmError::Refused { .. })));
+        assert!(matches!(Qmp::new().received(b"hello\n"), Err(VmmError::Qmp(_))));
+        assert!(matches!(
+            Qmp::new().received(&[b'x'; 70_000]),
+            Err(VmmError::Qmp(_))
+        ));
+    }
+
+    #[test]
+    fn the_file_of_a_disk_is_exchanged() {
+        let mut qmp = running();
+        for (round, last) in [(1, "remove-fd"), (2, "blockdev-del")] {
+            qmp.swap.replace("tools", file());
+            assert!(qmp.swap.replaced().is_none());
+            let given = answered(&mut qmp, &[OK, OK, OK, OK, OK]);
+            let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(
+                names[..3],
+                ["add-fd", "blockdev-add", "blockdev-reopen"],
+                "{round}"
+            );
+            assert_eq!(names.last(), Some(&last));
+            assert_eq!(given.iter().filter(|(_, file)| *file).count(), 1);
+            assert!(given[0].1);
+            assert!(matches!(qmp.swap.replaced(), Some(Ok(()))));
+            assert!(qmp.swap.replaced().is_none(), "it is told once");
+            qmp.received(format!("{EVENT}\n").as_bytes()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_socket_leads_to_a_server() {
+        let mut qmp = running();
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        qmp.swap.replace("tools", socket.into());
+        let given = answered(&mut qmp, &[OK, OK, OK]);
+        let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["getfd", "blockdev-add", "blockdev-reopen"]);
+        assert!(given[0].1 && matches!(qmp.swap.replaced(), Some(Ok(()))));
+    }
+
+    #[test]
+    fn a_refused_exchange_leaves_the_machine_running() {
+        let mut qmp = running();
+        qmp.swap.replace("tools", file());
+        let refused = "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no such node\"}}";
+        assert_eq!(answered(&mut qmp, &[OK, refused]).len(), 2);
+        let Some(Err(error)) = qmp.swap.replaced() else {
+            panic!("it is refused");
+        };
+        assert!(error.to_string().contains("no such node"), "{error}");
+        assert!(qmp.runs());
+    }
+
+    #[test]
+    fn an_answer_goes_to_who_has_asked() {
+        let mut qmp = running();
+        let plug = |serial: &str| Plug {
+            serial: serial.to_owned(),
+            file: file(),
+            readonly: true,
+        };
+        qmp.plugs.attach(plug("good"));
+        qmp.plugs.attach(plug("bad"));
+        // The first command of a disk is on its way when an exchange begins.
+        let first: Value = serde_json::from_slice(&qmp.take_outgoing().unwrap().0).unwrap();
+        assert_eq!(first["arguments"]["fdset-id"], 1);
+        qmp.swap.replace("tools", file());
+        assert!(qmp.take_outgoing().is_none(), "one command at a time");
+        qmp.received(format!("{OK}\n{EVENT}\n").as_bytes()).unwrap();
+        let refused = "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}";
+        // Four of the exchange, two of the first disk; the second one is refused.
+        let given = answered(&mut qmp, &[OK, OK, OK, OK, OK, OK, refused]);
+        let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "add-fd",
+                "blockdev-add",
+                "blockdev-reopen",
+                "remove-fd",
+                "blockdev-add",
+                "device_add",
+                "add-fd",
+                "remove-fd"
+            ]
+        );
+        assert!(matches!(qmp.swap.replaced(), Some(Ok(()))));
+        assert_eq!(qmp.plugs.take_changes(), [Change::Attached("good".to_owned())]);
+        qmp.received(format!("{OK}\n").as_bytes()).unwrap();
+        let changes = qmp.plugs.take_changes();
+        assert_eq!(changes, [Change::Refused("bad".to_owned(), "no".to_owned())]);
+    }
+
+    #[test]
+    fn descriptors_of_both_have_numbers_of_their_own() {
+        let mut qmp = running();
+        qmp.swap.replace("tools", file());
+        let (line, _) = qmp.take_outgoing().unwrap();
+        let command: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(command["arguments"]["fdset-id"], 256);
     }
 }

@@ -11,6 +11,7 @@ use rustix::io::FdFlags;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use tote_sys::Errno;
 
@@ -48,7 +49,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts the server, and gives up the rights that only it needs; returns the VMM's connection to it as well.
-    pub(crate) fn begin(shares: &Shares) -> Result<(Self, UnixStream), VmmError> {
+    pub(crate) fn begin((program, shares): (&Path, &Shares)) -> Result<(Self, UnixStream), VmmError> {
         let failed = |error: std::io::Error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
             VmmError::kernel("make a socket for the server of files")(errno)
@@ -59,14 +60,14 @@ impl Server {
         let stream = UnixStream::connect_addr(&address).map_err(failed)?;
         rustix::io::fcntl_setfd(&listener, FdFlags::empty()).map_err(VmmError::kernel("pass on a socket"))?;
         let start = |source| VmmError::Start {
-            program: shares.server.display().to_string(),
+            program: program.display().to_string(),
             source,
         };
         #[expect(
             clippy::disallowed_methods,
             reason = "the server is a program of the host, at a path that was found before"
         )]
-        let mut command = Command::new(&shares.server);
+        let mut command = Command::new(program);
         command
             .args(arguments(shares, listener.as_raw_fd()))
             .env_clear()
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn the_command_line_of_the_server() {
         let shares = Shares {
-            server: SERVERS[0].into(),
+            server: Some(SERVERS[0].into()),
             directory: "/vm/shares".into(),
             tag: "tote".to_owned(),
         };

@@ -39,6 +39,8 @@ pub struct Streams<'a> {
     pub outputs: [BorrowedFd<'a>; 2],
     /// Signals for the container.
     pub signals: SignalFd,
+    /// True if the process in the guest gets no terminal, whatever its input here is.
+    pub plain: bool,
     /// Socket on which other commands come that have something to do in the container.
     pub visitors: Option<UnixListener>,
 }
@@ -56,13 +58,15 @@ impl<'a> Streams<'a> {
             input: rustix::stdio::stdin(),
             outputs: [rustix::stdio::stdout(), rustix::stdio::stderr()],
             signals: SignalFd::new(&signals).map_err(VmmError::kernel("get signals"))?,
+            plain: false,
             visitors: None,
         })
     }
 
     /// Returns rows and columns, if the input is a terminal.
     pub(crate) fn size(&self) -> Option<(u16, u16)> {
-        let size = isatty(self.input).then(|| tcgetwinsize(self.input).ok())??;
+        let is_terminal = !self.plain && isatty(self.input);
+        let size = is_terminal.then(|| tcgetwinsize(self.input).ok())??;
         Some((size.ws_row, size.ws_col))
     }
 

@@ -2,10 +2,9 @@
 
 use crate::attend::{Verdict, attend_within};
 use crate::console::Tail;
-use crate::qmp::Qmp;
 use crate::streams::Streams;
 use crate::vmm::Vmm;
-use crate::{Accel, Machine, VmmError};
+use crate::{Accel, Machine};
 use rustix::fd::AsFd;
 use std::io::{Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
@@ -30,6 +29,10 @@ fn machine() -> Machine {
         kernel: "".into(),
         initramfs: "".into(),
         disks: Vec::new(),
+        spare: Some(crate::Spare {
+            serial: "tools".to_owned(),
+            order: "hold\n".to_owned(),
+        }),
         links: Vec::new(),
         shares: None,
         port: String::new(),
@@ -66,6 +69,7 @@ fn run_within(
         input: reader.as_fd(),
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+        plain: false,
         visitors,
     };
     let machine = (vmm as &dyn Vmm, &machine());
@@ -406,27 +410,6 @@ fn sent(message: &ToHost, session: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     message.push(session, &mut bytes);
     bytes
-}
-
-#[test]
-fn qmp_lets_the_machine_run() {
-    let mut qmp = Qmp::new();
-    qmp.received(b"{\"QMP\": {\"version\": {}}}\r\n").unwrap();
-    assert_eq!(qmp.take_outgoing().0, b"{\"execute\":\"qmp_capabilities\"}\n");
-    qmp.received(b"{\"return\": {}}\r\n{\"event\": \"RESUME\"}")
-        .unwrap();
-    assert_eq!(qmp.take_outgoing().0, b"{\"execute\":\"cont\"}\n");
-    assert!(!qmp.runs());
-    qmp.received(b"\n{\"return\": {}}\n").unwrap();
-    assert!(qmp.runs());
-    let mut qmp = Qmp::new();
-    let refused = qmp.received(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\n");
-    assert!(matches!(refused, Err(VmmError::Refused { .. })));
-    assert!(matches!(Qmp::new().received(b"hello\n"), Err(VmmError::Qmp(_))));
-    assert!(matches!(
-        Qmp::new().received(&[b'x'; 70_000]),
-        Err(VmmError::Qmp(_))
-    ));
 }
 
 #[test]

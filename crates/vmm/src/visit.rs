@@ -2,11 +2,13 @@
 
 use crate::VmmError;
 use crate::attend::{Attendant, Verdict, failed};
+use crate::member::line;
+use crate::pass;
 use crate::plug::{Change, Plug};
 use crate::streams::Streams;
-use crate::visitors::{NAME, connect};
+use crate::visitors::{NAME, connect, connect_by};
 use crate::vmm::Booted;
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use tote_sys::Errno;
@@ -15,7 +17,49 @@ use tote_sys::Errno;
 /// signals on until the end. `warn` gets lines about what the process has to do without.
 #[must_use]
 pub fn visit(name: &str, plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    match connect(name).and_then(|channel| Another::begin(streams, channel)) {
+    speak(connect(name), plan, streams, warn)
+}
+
+/// Does what [`visit`] does outside of the sandbox: the socket belongs to its network namespace.
+#[must_use]
+pub fn visit_by(
+    (socket, name): (OwnedFd, &str),
+    plan: &[u8],
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    speak(connect_by(socket, name), plan, streams, warn)
+}
+
+/// Has a file on the machine's spare disk, which is the standard input, and then runs a process as [`visit`] does, without input: in the
+/// container of the member of this name, or in the machine's first one.
+#[must_use]
+pub fn bring(
+    member: Option<&str>,
+    plan: &[u8],
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    let begun = connect(NAME).and_then(|channel| {
+        if let Some(name) = member {
+            let sent = pass::send(&channel, &line(name, None)?, &[]);
+            sent.map_err(VmmError::kernel("name the container"))?;
+        }
+        Another::begin(streams, channel)
+    });
+    match begun {
+        Ok((attendant, machine)) => attendant.bringing().attend(machine, plan, warn),
+        Err(error) => failed(&error, false),
+    }
+}
+
+fn speak(
+    channel: Result<UnixStream, VmmError>,
+    plan: &[u8],
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    match channel.and_then(|channel| Another::begin(streams, channel)) {
         Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
         Err(error) => failed(&error, false),
     }
@@ -59,11 +103,6 @@ impl Another {
         })?;
         Ok((Attendant::join(streams, channel), Box::new(Self(again))))
     }
-
-    fn refused(attempt: &'static str) -> VmmError {
-        let reason = "another process attends the machine".to_owned();
-        VmmError::Refused { attempt, reason }
-    }
 }
 
 impl Booted for Another {
@@ -80,11 +119,19 @@ impl Booted for Another {
     }
 
     fn attach(&mut self, _: Plug) -> Result<(), VmmError> {
-        Err(Self::refused("attach a disk"))
+        Err(VmmError::Elsewhere)
     }
 
     fn detach(&mut self, _: &str) -> Result<(), VmmError> {
-        Err(Self::refused("detach a disk"))
+        Err(VmmError::Elsewhere)
+    }
+
+    fn replace(&mut self, _: &str, _: OwnedFd) -> Result<(), VmmError> {
+        Err(VmmError::Elsewhere)
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        None
     }
 
     fn end(&mut self) -> String {

@@ -1,6 +1,7 @@
 //! A visitor, as the attendant of its machine knows it.
 
 use crate::VmmError;
+use crate::exchange::Exchange;
 use crate::member::{self, Begin, Next};
 use crate::pass;
 use crate::plug::Change;
@@ -17,6 +18,18 @@ const CHUNK: usize = 32 << 10;
 /// The most messages that are kept for a process that waits for disks.
 const MOST_HELD: usize = 1024;
 
+/// What visitors come to.
+pub(crate) struct Scene<'a> {
+    pub(crate) host: &'a mut Host,
+    pub(crate) machine: &'a mut dyn Booted,
+    /// First process of the attendant's own container.
+    pub(crate) container: Session,
+    /// Those of members, by their names.
+    pub(crate) members: &'a BTreeMap<String, Session>,
+    /// The spare disk.
+    pub(crate) exchange: &'a mut Exchange,
+}
+
 /// A visitor.
 #[derive(Debug)]
 pub(crate) struct Visitor {
@@ -27,8 +40,12 @@ pub(crate) struct Visitor {
     pub(crate) processes: BTreeMap<u16, Session>,
     /// A container that it has brought.
     pub(crate) member: Option<member::Guest>,
+    /// Name of the member that it visits, if it does not visit the attendant's own container.
+    visits: Option<String>,
     /// Descriptors that have come, and bytes before its first message.
     early: (Vec<OwnedFd>, Vec<u8>),
+    /// True once it has said whether it is a member.
+    opened: bool,
     begun: bool,
     /// Messages for a process that waits for disks.
     held: Vec<Order>,
@@ -44,7 +61,9 @@ impl Visitor {
             guest: Guest::new(kernel),
             processes: BTreeMap::new(),
             member: None,
+            visits: None,
             early: Default::default(),
+            opened: false,
             begun: false,
             held: Vec::new(),
             ended: false,
@@ -111,33 +130,23 @@ impl Visitor {
         self.stream.is_none() && self.member.as_ref().is_none_or(member::Guest::is_out)
     }
 
-    pub(crate) fn changed(
-        &mut self,
-        change: Change,
-        (host, container): (&mut Host, Session),
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
+    pub(crate) fn changed(&mut self, change: Change, scene: &mut Scene<'_>) -> Result<(), VmmError> {
         let Some(member) = &mut self.member else {
             return Ok(());
         };
-        let next = member.changed(change, machine)?;
-        self.go_on(next, (host, container), machine)
+        let next = member.changed(change, scene.machine)?;
+        self.go_on(next, scene)
     }
 
     /// Does what follows for the container of a member.
-    fn go_on(
-        &mut self,
-        next: Next,
-        (host, container): (&mut Host, Session),
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
+    fn go_on(&mut self, next: Next, scene: &mut Scene<'_>) -> Result<(), VmmError> {
         match next {
             Next::Nothing | Next::Forget => {}
             Next::Begin(begin) => {
-                self.begin(begin, container, &mut *host, machine)?;
+                self.begin(begin, scene.container, scene)?;
                 for order in std::mem::take(&mut self.held) {
                     // A process that could not begin needs nothing.
-                    drop(self.follow(order, (&mut *host, container), machine));
+                    drop(self.follow(order, scene));
                 }
             }
             Next::Refuse(session, reason) => {
@@ -154,28 +163,30 @@ impl Visitor {
         Ok(())
     }
 
-    /// Has the guest begin a process in the namespaces of another one.
-    fn begin(
-        &mut self,
-        begin: Begin,
-        joins: Session,
-        host: &mut Host,
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
+    /// Has the guest begin a process in the namespaces of another one, with a file on the spare disk if the visitor has brought one.
+    fn begin(&mut self, begin: Begin, joins: Session, scene: &mut Scene<'_>) -> Result<(), VmmError> {
         self.begun = true;
-        match host.begin(&begin.plan, begin.terminal, Some(joins)) {
+        let file = std::mem::take(&mut self.early.0).into_iter().next();
+        let begun = match file {
+            Some(file) => scene.exchange.begin((file, &begin.plan), joins, scene.host),
+            None => {
+                let begun = scene.host.begin(&begin.plan, begin.terminal, Some(joins));
+                begun.map_err(|error| error.to_string())
+            }
+        };
+        match begun {
             Ok(own) => {
                 self.processes.insert(begin.session, own);
                 if let Some(member) = &mut self.member {
                     member.first.get_or_insert(own);
                 }
             }
-            Err(error) => {
-                self.guest.failed(begin.session, 126, &error.to_string());
+            Err(reason) => {
+                self.guest.failed(begin.session, 126, &reason);
                 match &mut self.member {
                     Some(member) if member.first.is_none() => {
                         self.ended = true;
-                        member.leave(None, machine)?;
+                        member.leave(None, scene.machine)?;
                     }
                     Some(_) => {}
                     None => self.ended = true,
@@ -186,12 +197,7 @@ impl Visitor {
     }
 
     /// Reads what has come; [`VmmError::Channel`] if the visitor is gone, or speaks another language.
-    pub(crate) fn read(
-        &mut self,
-        host: &mut Host,
-        container: Session,
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
+    pub(crate) fn read(&mut self, scene: &mut Scene<'_>) -> Result<(), VmmError> {
         let gone = || ChannelError::Order("a command");
         let stream = self.stream.as_ref().ok_or_else(gone)?;
         let mut buffer = vec![0; CHUNK];
@@ -201,39 +207,46 @@ impl Visitor {
             Ok(length) => length,
         };
         buffer.truncate(length);
-        if !self.begun && self.member.is_none() {
-            buffer = self.admitted(buffer, machine)?;
-        } else if !self.early.0.is_empty() {
+        if !self.opened {
+            buffer = self.admitted(buffer, scene.machine)?;
+        }
+        // A member brings disks alone, and others a file before their process.
+        if (self.begun || self.member.is_some()) && !self.early.0.is_empty() {
             return Err(gone().into());
         }
         for order in self.guest.received(&buffer)? {
-            self.follow(order, (&mut *host, container), machine)?;
+            self.follow(order, scene)?;
         }
         Ok(())
     }
 
-    /// Takes the line with disks from the first bytes of a visitor, if it begins with one; returns the rest.
+    /// Takes the line about a member from the first bytes of a visitor, if it begins with one; returns the rest.
     fn admitted(&mut self, bytes: Vec<u8>, machine: &mut dyn Booted) -> Result<Vec<u8>, VmmError> {
         let (fds, early) = &mut self.early;
         early.extend(bytes);
-        let is_member = early.first() == Some(&member::BEGINS);
-        if !is_member || !early.contains(&b'\n') {
-            let waits = is_member && early.len() < CHUNK;
-            return Ok(if waits { Vec::new() } else { std::mem::take(early) });
+        if early.first() != Some(&member::BEGINS) {
+            self.opened = true;
+            return Ok(std::mem::take(early));
         }
-        let brought = member::brought(early, std::mem::take(fds));
-        let (plugs, length) = brought.ok_or(ChannelError::Order("the disks of a container"))?;
-        let rest = early.split_off(length);
-        self.member = Some(member::Guest::come(plugs, machine)?);
+        if !early.contains(&b'\n') {
+            return if early.len() < CHUNK {
+                Ok(Vec::new())
+            } else {
+                Err(ChannelError::Order("a line about a container").into())
+            };
+        }
+        let opened = member::opened(early, fds).ok_or(ChannelError::Order("the disks of a container"))?;
+        let rest = early.split_off(opened.length);
+        early.clear();
+        self.opened = true;
+        match opened.plugs {
+            Some(plugs) => self.member = Some(member::Guest::come(opened.name, plugs, machine)?),
+            None => self.visits = Some(opened.name),
+        }
         Ok(rest)
     }
 
-    fn follow(
-        &mut self,
-        order: Order,
-        (host, container): (&mut Host, Session),
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
+    fn follow(&mut self, order: Order, scene: &mut Scene<'_>) -> Result<(), VmmError> {
         let waits = self
             .member
             .as_ref()
@@ -250,39 +263,50 @@ impl Visitor {
                     plan,
                     terminal,
                 };
-                self.ask((begin, joins), (host, container), machine)
+                self.ask((begin, joins), scene)
             }
             _ if waits && self.held.len() >= MOST_HELD => Err(ChannelError::Window.into()),
             order if waits => {
                 self.held.push(order);
                 Ok(())
             }
-            order => self.pass_on(order, host),
+            order => self.pass_on(order, scene.host),
         }
     }
 
-    /// Takes a process that is to begin: a visitor's first one joins the container of this attendant, and each further one of a
-    /// member that member's.
-    fn ask(
-        &mut self,
-        (begin, joins): (Begin, Option<u16>),
-        (host, container): (&mut Host, Session),
-        machine: &mut dyn Booted,
-    ) -> Result<(), VmmError> {
+    /// Takes a process that is to begin: a visitor's first one joins the container of this attendant or the member that it names, and each
+    /// further one of a member that member's.
+    fn ask(&mut self, (begin, joins): (Begin, Option<u16>), scene: &mut Scene<'_>) -> Result<(), VmmError> {
         let wrong = || ChannelError::Order("a command");
         match &mut self.member {
             Some(_) | None if joins.is_none() => Err(wrong().into()),
             Some(member) if !self.begun => {
                 self.begun = true;
                 let next = member.ask(begin);
-                self.go_on(next, (host, container), machine)
+                self.go_on(next, scene)
             }
             Some(_) => {
                 let joined = joins.and_then(|joins| self.processes.get(&joins).copied());
-                self.begin(begin, joined.ok_or_else(wrong)?, host, machine)
+                self.begin(begin, joined.ok_or_else(wrong)?, scene)
             }
             None if self.begun => Err(wrong().into()),
-            None => self.begin(begin, container, host, machine),
+            None => match self.visited(scene) {
+                Some(joined) => self.begin(begin, joined, scene),
+                None => {
+                    let reason = "the container does not run in this virtual machine";
+                    self.guest.failed(begin.session, 126, reason);
+                    self.ended = true;
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Returns the first process of the container that a visitor comes to, while it is there.
+    fn visited(&self, scene: &Scene<'_>) -> Option<Session> {
+        match &self.visits {
+            None => Some(scene.container),
+            Some(name) => scene.members.get(name).copied(),
         }
     }
 

@@ -4,11 +4,14 @@
 //! conversations are the same, and what the attendant passes on it has room for.
 
 use crate::VmmError;
+use crate::exchange::Exchange;
+use crate::machine::Spare;
 use crate::plug::Change;
-use crate::visitor::Visitor;
+use crate::visitor::{Scene, Visitor};
 use crate::vmm::Booted;
 use rustix::event::PollFlags;
-use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::net::SocketAddrUnix;
 use std::collections::BTreeMap;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -42,6 +45,16 @@ pub(crate) fn connect(name: &str) -> Result<UnixStream, VmmError> {
     connected().map_err(failed("reach the attendant of the virtual machine"))
 }
 
+/// Connects to the attendant of this name, in the network namespace to which the socket belongs.
+pub(crate) fn connect_by(socket: OwnedFd, name: &str) -> Result<UnixStream, VmmError> {
+    let attempt = "reach the attendant of the virtual machine";
+    let connected = SocketAddrUnix::new_abstract_name(name.as_bytes())
+        .and_then(|address| rustix::net::connect(&socket, &address))
+        .and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
+    connected.map_err(VmmError::kernel(attempt))?;
+    Ok(socket.into())
+}
+
 fn failed(attempt: &'static str) -> impl FnOnce(std::io::Error) -> VmmError {
     move |error| VmmError::kernel(attempt)(Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
@@ -54,6 +67,7 @@ pub(crate) struct Visitors {
     last: u32,
     /// Release of the guest's kernel, once it is up.
     kernel: String,
+    exchange: Exchange,
 }
 
 /// Something that is ready.
@@ -72,6 +86,26 @@ impl Visitors {
             all: BTreeMap::new(),
             last: 0,
             kernel: String::new(),
+            exchange: Exchange::default(),
+        }
+    }
+
+    /// Takes a spare disk, for files that visitors bring.
+    pub(crate) fn have(&mut self, spare: Option<Spare>) {
+        self.exchange = Exchange::of(spare);
+    }
+
+    /// Puts the file of a visitor on the spare disk, as far as the guest and the VMM are ready.
+    pub(crate) fn exchange(&mut self, booted: &mut dyn Booted, host: &mut Host) {
+        let Some((session, done)) = self.exchange.advance(booted, host) else {
+            return;
+        };
+        if let Some(visitor) = of(&mut self.all, session) {
+            let event = match done {
+                Ok(()) => Event::Runs(session),
+                Err(reason) => Event::Failed(session, 126, reason),
+            };
+            visitor.tell(event, session);
         }
     }
 
@@ -116,18 +150,33 @@ impl Visitors {
             }
             Call::Speaks(number) => number,
         };
+        let members = self.members();
         let Some(visitor) = self.all.get_mut(&number) else {
             return Ok(());
         };
-        let is_gone = match visitor.read(host, container, machine) {
+        let mut scene = Scene {
+            host,
+            machine,
+            container,
+            members: &members,
+            exchange: &mut self.exchange,
+        };
+        let is_gone = match visitor.read(&mut scene) {
             Ok(()) => return Ok(()),
-            Err(VmmError::Channel(_)) => visitor.go(host, machine)?,
+            Err(VmmError::Channel(_)) => visitor.go(scene.host, scene.machine)?,
             Err(error) => return Err(error),
         };
         if is_gone {
             self.all.remove(&number);
         }
         Ok(())
+    }
+
+    /// Returns the first processes of members, by their names.
+    fn members(&self) -> BTreeMap<String, Session> {
+        let members = self.all.values().filter_map(|visitor| visitor.member.as_ref());
+        let running = members.filter_map(|member| Some((member.name.clone(), member.first?)));
+        running.collect()
     }
 
     /// Takes what has become of disks.
@@ -137,6 +186,14 @@ impl Visitors {
         (host, container): (&mut Host, Session),
         machine: &mut dyn Booted,
     ) -> Result<(), VmmError> {
+        let members = self.members();
+        let mut scene = Scene {
+            host,
+            machine,
+            container,
+            members: &members,
+            exchange: &mut self.exchange,
+        };
         for change in changes {
             let (Change::Attached(serial) | Change::Refused(serial, _) | Change::Detached(serial)) = &change;
             let brings = |visitor: &&mut Visitor| {
@@ -144,7 +201,7 @@ impl Visitors {
                 member.is_some_and(|member| member.brings(serial))
             };
             if let Some(visitor) = self.all.values_mut().find(brings) {
-                visitor.changed(change, (&mut *host, container), machine)?;
+                visitor.changed(change, &mut scene)?;
             }
         }
         self.all.retain(|_, visitor| !visitor.is_forgotten());
@@ -171,6 +228,9 @@ impl Visitors {
         host: &mut Host,
         machine: &mut dyn Booted,
     ) -> Result<(), VmmError> {
+        if self.exchange.hear(&event) {
+            return Ok(());
+        }
         let session = match &event {
             Event::Ready(_) => return Ok(()),
             Event::Runs(session)
@@ -180,10 +240,8 @@ impl Visitors {
             | Event::Failed(session, ..)
             | Event::Ended(session, _) => *session,
         };
-        let mut all = self.all.values_mut();
-        let visitor = all.find(|visitor| visitor.processes.values().any(|own| *own == session));
         let is_end = matches!(event, Event::Ended(..) | Event::Failed(..));
-        match visitor {
+        match of(&mut self.all, session) {
             Some(visitor) if is_end => match &mut visitor.member {
                 // Its disks are needed no longer.
                 Some(member) if member.first == Some(session) => {
@@ -205,4 +263,10 @@ impl Visitors {
     pub(crate) fn send(&mut self) {
         self.all.retain(|_, visitor| visitor.send());
     }
+}
+
+/// Finds the visitor whose process this is.
+fn of(all: &mut BTreeMap<u32, Visitor>, session: Session) -> Option<&mut Visitor> {
+    let mut all = all.values_mut();
+    all.find(|visitor| visitor.processes.values().any(|own| *own == session))
 }

@@ -2,7 +2,7 @@
 
 use crate::plug::{Change, Plug};
 use crate::{Machine, VmmError};
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use std::fmt;
 use std::os::unix::net::UnixStream;
 
@@ -51,6 +51,15 @@ pub trait Booted: fmt::Debug {
     /// # Errors
     /// [`VmmError`] if the VMM cannot be told.
     fn detach(&mut self, serial: &str) -> Result<(), VmmError>;
+
+    /// Begins to put a file in the place of what a disk has, read-only; [`Booted::replaced`] tells of the end.
+    ///
+    /// # Errors
+    /// [`VmmError`] if the VMM cannot be asked.
+    fn replace(&mut self, serial: &str, file: OwnedFd) -> Result<(), VmmError>;
+
+    /// Returns how [`Booted::replace`] has ended, once.
+    fn replaced(&mut self) -> Option<Result<(), VmmError>>;
 
     /// Ends the machine at once, and returns the last words of the VMM.
     fn end(&mut self) -> String;

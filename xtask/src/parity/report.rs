@@ -6,7 +6,7 @@ use super::side::Answer;
 use std::fmt::{self, Write as _};
 
 /// Smallest share of lines that must be the same or differ in words only, in percent.
-const SHARE: usize = 95;
+const SHARE: usize = 97;
 
 /// Beginning of a reason that lies in docker's daemon at hand, which is older than its client and the reference. Such a line tells
 /// nothing of tote.
@@ -122,7 +122,7 @@ impl Row<'_> {
         };
         writeln!(text, "{word}: [{}] {}", self.group, self.script)?;
         if let Some(reason) = self.reason {
-            return writeln!(text, "    {reason}");
+            writeln!(text, "    {reason}")?;
         }
         for (name, answer) in [("docker", self.theirs), ("tote", self.ours)] {
             writeln!(text, "    {name}: exit code {}", answer.code)?;

@@ -6,6 +6,10 @@ const fn absent(words: &'static [&'static str], advice: &'static str) -> Absent 
     Absent { words, advice }
 }
 
+/// Advice for those who look for a daemon of another machine.
+const ELSEWHERE: &str = "there is no daemon that could be elsewhere: log in to the other machine and run tote there; --root DIR \
+                         chooses between states here.";
+
 /// Commands of `tote` itself, and options before a command.
 pub(super) static OF_TOTE: &[Absent] = &[
     absent(
@@ -13,18 +17,10 @@ pub(super) static OF_TOTE: &[Absent] = &[
         "there is no compose here: 'tote pod create' makes containers that share a network, and 'tote generate quadlet' units of \
          systemd.",
     ),
-    absent(
-        &["context", "-H", "--host", "-c", "--context"],
-        "there is no daemon that could be elsewhere: log in to the other machine and run tote there; --root DIR chooses between \
-         states here.",
-    ),
+    absent(&["-H", "--host"], ELSEWHERE),
     absent(
         &["machine", "connection", "--connection", "--remote", "--url"],
         "tote runs containers on this machine, without a service: log in to another one and run tote there.",
-    ),
-    absent(
-        &["--config"],
-        "tote has no directory of a client: --root DIR says where state is, and 'tote login --authfile FILE' where passwords are.",
     ),
     absent(
         &["config"],
@@ -47,6 +43,10 @@ pub(super) static OF_TOTE: &[Absent] = &[
         "pull the image and start the container anew: 'tote run --pull always --replace --name NAME'.",
     ),
 ];
+
+/// Commands of `context`.
+pub(super) static OF_CONTEXT: &[Absent] =
+    &[absent(&["create", "export", "import", "rm", "update"], ELSEWHERE)];
 
 /// Options of `run` and `create`.
 pub(super) static OF_RUN: &[Absent] = &[

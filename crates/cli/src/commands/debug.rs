@@ -61,6 +61,8 @@ A container of tote that does not run is not started: its root is mounted for th
 without a network. What the command writes below /target is written to the container, which cannot start meanwhile. With an image, that is \
 gone after the session.
 
+In a virtual machine (`run --isolation vm`) the tools are a disk, and all sessions of that machine at a time have the same tools. The container has to run.
+
 The command has the container's filter of system calls: one of the same profile, which docker, podman, containerd and CRI-O leave in a \
 file. Where a container of another engine has a filter and no such file, and with `--cap-add`, the command gets tote's default filter.",
     options: &[&Group {

@@ -121,7 +121,7 @@ Prints all that is known, as JSON in docker's fields. NAME is a container, or el
     ..Command::new(
         "inspect",
         "Print details of containers, images, networks, volumes and pods",
-        |parsed| exit::own(look::inspect(parsed)),
+        |parsed| exit::refused(look::inspect(parsed)),
     )
 };
 

@@ -8,6 +8,7 @@ mod bench;
 pub(crate) mod build;
 mod builder;
 mod change;
+mod context;
 mod copy;
 mod debug;
 mod exec;
@@ -66,7 +67,7 @@ The command line is docker's, for what both can do. Options of `tote` itself com
         },
         Section {
             title: "Other commands",
-            commands: &[&look::INIT, &exec::HEALTHCHECK, &vm::VM, &unit::GENERATE, &build::BUILDER, &image::SYSTEM, &image::SYSTEM_PRUNE, &image::STORE, &bench::BENCH, &OCI, &itself::UNSHARE, &itself::VERSION, &itself::INFO, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &build::BUILD_GUARD],
+            commands: &[&look::INIT, &exec::HEALTHCHECK, &vm::VM, &unit::GENERATE, &build::BUILDER, &image::SYSTEM, &image::SYSTEM_PRUNE, &image::STORE, &bench::BENCH, &OCI, &itself::UNSHARE, &itself::VERSION, &itself::INFO, &context::CONTEXT, &itself::HELP, &itself::COMPLETION, &itself::COMPLETE, &itself::MAN, &build::BUILD_GUARD],
         },
     ],
     exit_status: &[
@@ -98,7 +99,12 @@ file of the host in place changes the image; package managers do not, they repla
 `never`
 : nothing",
             ),
-        Opt::value("log-level", "LEVEL", "Accepted for compatibility with docker and podman, without effect").short('l'),
+        Opt::value("config", "DIR", "Directory with docker's config.json, where passwords for registries are")
+            .completes(Completes::Dir)
+            .details("It takes the place of `$DOCKER_CONFIG` and of podman's files; a command's `--authfile` wins."),
+        Opt::value("context", "NAME", "Accepted for compatibility with docker: only default, which is this machine").short('c'),
+        Opt::flag("debug", "Accepted for compatibility with docker, without effect").short('D'),
+        Opt::value("log-level", "LEVEL", "Check the level, for compatibility with docker and podman; it has no effect").short('l').completes(Completes::Words(&crate::global::LEVELS)),
         Opt::halt("version", "Print the version").short('v'),
     ],
 };

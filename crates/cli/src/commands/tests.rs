@@ -7,11 +7,12 @@ use tote_options::{Command, Completes, Shell, find, help, parse, table_faults};
 
 #[test]
 fn tables_are_tidy() {
-    // OCI runtimes need these option names, of which two are tote's own as well, and one is a command's. The last
+    // OCI runtimes need these option names, of which three are tote's own as well, and one is a command's. The last
     // value of a name counts, whichever of them it was given to.
     let given = [
         "tote oci: --root",
         "tote oci: --version",
+        "tote oci: --debug",
         "tote oci spec: --rootless",
     ];
     let mut faults = table_faults(&TOTE);

@@ -8,18 +8,12 @@ use std::process::ExitCode;
 use tote_engine::{BootstrapOptions, EngineError, HostInit, Image, RunOptions, RunRequest, Traced};
 use tote_options::Parsed;
 
-/// Options that tote handles itself; all others are the engine's.
-const OURS: [&str; 1] = ["root"];
 /// Maximum number of reasons printed for a directory.
 const REASONS: usize = 5;
 
 pub(crate) fn trace(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut options = RunOptions::default();
-    for (option, value) in parsed
-        .values()
-        .iter()
-        .filter(|(option, _)| !OURS.contains(&option.long))
-    {
+    for (option, value) in parsed.own_values() {
         let value = value.to_string_lossy();
         match option.long {
             "volume" => options.set("volume", &absolute_source(&value))?,

@@ -1,19 +1,28 @@
 //! `tote events`.
 
 use crate::home::home;
-use crate::listing::refused;
+use crate::listing::{BAD_TEMPLATE, refused};
 use crate::tell::print;
 use crate::words::values;
 use std::process::ExitCode;
+use tote_engine::container::Event;
 use tote_engine::{EngineError, EventSelection};
 use tote_options::Parsed;
-use tote_template::Template;
-use tote_view::{event_fields, event_message, event_text};
+use tote_template::{Template, TemplateError};
+use tote_view::{EVENT_TYPES, event_fields, event_message, event_text};
 
 enum Form {
     Text,
     Json,
     Template(Template),
+}
+
+fn tried(template: Template) -> Result<Template, TemplateError> {
+    rendered(&template, &Event::default()).map(|_| template)
+}
+
+fn rendered(template: &Template, event: &Event) -> Result<String, TemplateError> {
+    template.render_typed(&event_fields(event), EVENT_TYPES)
 }
 
 pub(crate) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -22,9 +31,10 @@ pub(crate) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         "" => Form::Text,
         // JSON uses docker's names of fields, which differ from those of templates.
         "json" | "{{json .}}" | "{{ json . }}" => Form::Json,
-        text => match Template::parse(text) {
+        // Tried with an empty event: an unknown field is told before anything happens.
+        text => match Template::parse(text).and_then(tried) {
             Ok(template) => Form::Template(template),
-            Err(error) => return Ok(refused(&error, 125)),
+            Err(error) => return Ok(refused(&error, BAD_TEMPLATE)),
         },
     };
     let time = |option: &str| {
@@ -42,7 +52,7 @@ pub(crate) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let line = match &form {
             Form::Text => event_text(event),
             Form::Json => event_message(event).to_string(),
-            Form::Template(template) => match template.render(&event_fields(event)) {
+            Form::Template(template) => match rendered(template, event) {
                 Ok(line) => line,
                 Err(error) => {
                     code = refused(&error, 1);

@@ -3,23 +3,22 @@
 use crate::home::home;
 use crate::listing::describe_each;
 use std::process::ExitCode;
-use tote_engine::EngineError;
+use tote_engine::{EngineError, ObjectKind};
 use tote_options::Parsed;
 
 /// Inspects containers, images, networks, volumes and pods.
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let kind = parsed
-        .value("type")
-        .map(|kind| kind.to_string_lossy().into_owned());
-    each(parsed, kind.as_deref())
+    // Before anything is printed: docker prints not even an empty list for an unknown kind.
+    let kind = parsed.value("type").map(|kind| kind.to_string_lossy().parse());
+    each(parsed, kind.transpose()?)
 }
 
 /// Runs `tote container inspect`.
 pub(crate) fn inspect_containers(parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    each(parsed, Some("container"))
+    each(parsed, Some(ObjectKind::Container))
 }
 
-fn each(parsed: &Parsed, kind: Option<&str>) -> Result<ExitCode, EngineError> {
+fn each(parsed: &Parsed, kind: Option<ObjectKind>) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let sizes = parsed.flag("size");
     if sizes {

@@ -11,6 +11,7 @@ pub(crate) fn access(parsed: &Parsed) -> Access {
     Access {
         tls_verify: parsed.value("tls-verify").map(|_| parsed.flag("tls-verify")),
         authfile: parsed.value("authfile").map(PathBuf::from),
+        docker_config: parsed.value("config").map(PathBuf::from),
         cert_dir: parsed.value("cert-dir").map(PathBuf::from),
         creds: None,
     }

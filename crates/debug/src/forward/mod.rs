@@ -40,6 +40,13 @@ pub struct DebugForwards {
     pub ports: Vec<String>,
 }
 
+impl DebugForwards {
+    /// True if there is anything to forward.
+    pub(super) fn is_any(&self) -> bool {
+        !(self.sockets.is_empty() && self.ports.is_empty())
+    }
+}
+
 /// Ways that are open for as long as this value lives.
 pub(super) struct Forwards {
     /// Sockets that the session gets.

@@ -9,6 +9,7 @@ use rustix::net::{
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// Number of bytes that are kept at most.
 const MOST: usize = 64 << 10;
@@ -26,7 +27,10 @@ pub(super) enum Store {
     },
     /// For Unix sockets, whose messages may carry descriptors: a display server gets its pictures by them.
     Messages {
-        bytes: Vec<u8>,
+        /// Empty until the first message comes.
+        buffer: Vec<u8>,
+        /// Bytes of the buffer that are to be given.
+        held: Range<usize>,
         descriptors: Vec<OwnedFd>,
     },
 }
@@ -43,7 +47,8 @@ impl Store {
 
     pub(super) fn messages() -> Self {
         Self::Messages {
-            bytes: Vec::new(),
+            buffer: Vec::new(),
+            held: 0..0,
             descriptors: Vec::new(),
         }
     }
@@ -51,7 +56,7 @@ impl Store {
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Pipe { length, .. } => *length == 0,
-            Self::Messages { bytes, .. } => bytes.is_empty(),
+            Self::Messages { held, .. } => held.is_empty(),
         }
     }
 
@@ -59,7 +64,7 @@ impl Store {
     fn is_full(&self) -> bool {
         match self {
             Self::Pipe { length, .. } => *length >= MOST,
-            Self::Messages { bytes, .. } => !bytes.is_empty(),
+            Self::Messages { held, .. } => !held.is_empty(),
         }
     }
 
@@ -78,13 +83,17 @@ impl Store {
                 *length += moved;
                 Ok(Some(moved))
             }
-            Self::Messages { bytes, descriptors } => {
+            Self::Messages {
+                buffer,
+                held,
+                descriptors,
+            } => {
                 let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
                 let mut control = RecvAncillaryBuffer::new(&mut space);
-                bytes.resize(MOST, 0);
+                buffer.resize(MOST, 0);
                 let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-                let received = recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, flags);
-                bytes.truncate(received.as_ref().map_or(0, |message| message.bytes));
+                let received = recvmsg(from, &mut [IoSliceMut::new(buffer)], &mut control, flags);
+                *held = 0..received.as_ref().map_or(0, |message| message.bytes);
                 for message in control.drain() {
                     if let RecvAncillaryMessage::ScmRights(fds) = message {
                         descriptors.extend(fds);
@@ -107,9 +116,14 @@ impl Store {
                 *length -= moved.unwrap_or(0);
                 Ok(moved)
             }
-            Self::Messages { bytes, descriptors } => {
+            Self::Messages {
+                buffer,
+                held,
+                descriptors,
+            } => {
                 let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
                 let mut control = SendAncillaryBuffer::new(&mut space);
+                let bytes = buffer.get(held.clone()).unwrap_or_default();
                 let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(|fd| fd.as_fd()).collect();
                 if !borrowed.is_empty() {
                     control.push(SendAncillaryMessage::ScmRights(&borrowed));
@@ -117,7 +131,7 @@ impl Store {
                 let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                 let sent = or_wait(sendmsg(to, &[IoSlice::new(bytes)], &mut control, flags))?;
                 if let Some(sent) = sent {
-                    bytes.drain(..sent);
+                    held.start += sent;
                     descriptors.clear();
                 }
                 Ok(sent)

@@ -340,8 +340,13 @@ fn of_a_user(cx: &Context) -> Result<()> {
     let first = processes.last().context("no process in the namespace")?;
     let target = format!("pid:{}", first.pid);
     let script = "id -u; test $$ -lt 10 && echo own pids; umount /usr 2>/dev/null || echo locked; \
-        mount -o remount,rw,bind /usr 2>/dev/null || echo locked";
-    debug(cx, &[&target, "sh", "-c", script])?.prints("0\nown pids\nlocked\nlocked\n")?;
+        mount -o remount,rw,bind /usr 2>/dev/null || echo locked; echo x > /etc/new && mkdir /new && \
+        stat -c %u:%g / /etc/new /new";
+    debug(cx, &[&target, "sh", "-c", script])?.prints("0\nown pids\nlocked\nlocked\n0:0\n0:0\n0:0\n")?;
+    // So may packages be installed among the tools of an image.
+    let image = cx.image();
+    let script = "echo x >> /etc/passwd && rm /bin/true && test ! -e /bin/true && stat -c %u:%g /bin/sh";
+    debug(cx, &["--tools", &image, &target, "sh", "-c", script])?.prints("0:0\n")?;
     holder.send(b"\n");
     holder.finish()?.exits(0)?;
     Ok(())

@@ -115,6 +115,8 @@ look podbox
 forbidden podbox
 forbidden --privileged podbox
 forbidden --cap-add SYS_NICE podbox
+# All sessions have compiled its profile once.
+ls "$state/filters" | wc -l
 # What a session keeps among the tools is there for the next one, and goes when it is to go.
 "$tote" --root "$state" debug --keep podman:podbox sh -c 'echo kept >/etc/own'
 "$tote" --root "$state" debug --keep podbox cat /etc/own
@@ -130,7 +132,7 @@ done >/dev/null
 true
 "#;
     let out = script(cx, &["unshare", "-m"], &format!("{PODMAN}{text}"))?;
-    let expected = format!("{SEEN}{SEEN}forbidden\nallowed\nallowed\nkept\nhost\nforgotten\n");
+    let expected = format!("{SEEN}{SEEN}forbidden\nallowed\nallowed\n1\nkept\nhost\nforgotten\n");
     ensure!(out.out() == expected, "{}", out.transcript());
     Ok(())
 }

@@ -256,6 +256,10 @@ fn effective(cx: &Context) -> Result<()> {
     // In the container's own layer as well, where an id-mapped mount is not to be had; and root's files can be changed.
     let script = "echo x > /target/etc/by; stat -c %u:%g /target/etc/by; echo y >> /target/etc/hostname && rm /target/etc/by";
     debug(cx, &[&session[..], &[script]].concat())?.prints("1:1\n")?;
+    // The tools name the user, whom the container does not know.
+    let script = "id -un; id -gn; grep -c daemon /target/etc/passwd /target/etc/group";
+    debug(cx, &[&session[..], &[script]].concat())?
+        .has_out("daemon\ndaemon\n/target/etc/passwd:0\n/target/etc/group:0\n")?;
     over(container)
 }
 

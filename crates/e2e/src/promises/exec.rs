@@ -356,7 +356,7 @@ fn detached(cx: &Context) -> Result<()> {
     );
     cx.tote(&["exec", "-d", "c", "nope"])
         .output()?
-        .refuses(127, &["nope"])?;
+        .refuses(1, &["nope"])?;
     ensure!(totes() == 1, "a process that did not start has left its parent");
     over(container)
 }

@@ -62,7 +62,7 @@ fn options(cx: &Context) -> Result<()> {
 fn commands(cx: &Context) -> Result<()> {
     for (words, advice) in [
         (&["compose", "up"][..], "there is no compose here"),
-        (&["context", "ls"], "no daemon"),
+        (&["context", "create", "x"], "no daemon"),
         (&["-H", "tcp://a", "ps"], "no daemon"),
         (&["swarm", "init"], "one machine"),
         (&["kube", "play"], "pod create"),

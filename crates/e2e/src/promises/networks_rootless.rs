@@ -31,6 +31,12 @@ pub(super) const TESTS: &[Test] = &[
     )
     .slow(2),
     test(
+        "rootless_networks::no_connection_has_more_on_its_way_than_pasta_takes",
+        NEEDS,
+        limits,
+    )
+    .slow(1),
+    test(
         "rootless_networks::containers_find_each_other_by_name",
         NEEDS,
         names,
@@ -136,6 +142,19 @@ tote run --rm --network lab --network bridge "$IMAGE" ls /sys/class/net
         script,
         "198.51.100.2\n198.51.100.2\nbridge\nhost\nnone\neth0\neth1\nlo\n",
     )
+}
+
+/// pasta drops what is more, and the sender finds out by timeouts (docs/networks.md).
+fn limits(cx: &Context) -> Result<()> {
+    let script = r#"
+limits() { tote run --rm "$@" "$IMAGE" busybox awk '{ print $1, $2, $3 }' /proc/sys/net/ipv4/tcp_wmem; }
+limits --network bridge
+limits --network bridge --sysctl net.ipv4.tcp_wmem='4096 16384 1000000'
+limits --network bridge --sysctl net/ipv4/tcp_wmem='4096 16384 2000000'
+[ "$(limits --network none)" = "$(busybox awk '{ print $1, $2, $3 }' /proc/sys/net/ipv4/tcp_wmem)" ] && echo "the machine's"
+"#;
+    let lines = "4096 16384 524288\n4096 16384 1000000\n4096 16384 2000000\nthe machine's\n";
+    shows(cx, script, lines)
 }
 
 fn names(cx: &Context) -> Result<()> {

@@ -132,13 +132,15 @@ in_server busybox nc -w 3 198.51.100.2 8080 </dev/null
 # The member shows them as well, and with a filter alone.
 tote ps --format '{{.Ports}}' | grep .
 tote ps -f name=web --format '{{.Names}} {{.Ports}}'
+tote ps -f publish=8080 --format '{{.Names}}' | grep -cx web
+tote ps -f publish=8081 --quiet
 tote pod rm -f group >/dev/null
 down
 look > "$FILE.after"
 cmp "$FILE.before" "$FILE.after"
 "#;
     let port = "0.0.0.0:8080->80/tcp\n";
-    shows(cx, script, &format!("198.51.100.9\n{port}{port}web {port}"))
+    shows(cx, script, &format!("198.51.100.9\n{port}{port}web {port}1\n"))
 }
 
 fn hairpin(cx: &Context) -> Result<()> {

@@ -8,6 +8,26 @@ use anyhow::{Result, ensure};
 pub(super) const TESTS: &[Test] = &[
     test("reference::lines_end_as_with_docker", &[], lines),
     test(
+        "reference::options_before_the_command_end_as_with_docker",
+        &[],
+        global_lines,
+    ),
+    test(
+        "reference::invalid_templates_end_as_with_docker",
+        &[],
+        template_lines,
+    ),
+    test(
+        "reference::values_that_dockers_daemon_refuses_end_as_with_docker",
+        &[],
+        refused_lines,
+    ),
+    test(
+        "reference::a_registry_out_of_reach_is_told_before_layers",
+        &[],
+        unreachable,
+    ),
+    test(
         "reference::lines_about_networks_end_as_with_docker",
         &[Need::Root],
         network_lines,
@@ -97,8 +117,101 @@ const NETWORK_LINES: &[Line] = &[
     ("network rm mesh", 0, "mesh"),
 ];
 
+/// Lines with options before the command, and about contexts.
+const GLOBAL_LINES: &[Line] = &[
+    ("-D -l DEBUG volume ls -q", 0, ""),
+    ("--debug --log-level=warn volume ls -q", 0, ""),
+    ("-l bogus volume ls -q", 1, ""),
+    ("--config nosuch volume ls -q", 0, ""),
+    ("-c default context show", 0, "default"),
+    ("--context nosuch volume ls", 1, ""),
+    ("context ls --format {{.Name}}", 0, "default"),
+    ("context ls -q", 0, "default"),
+    ("context use default", 0, "default"),
+    ("context use nosuch", 1, ""),
+    ("context inspect -f {{.Name}}", 0, "default"),
+    ("context inspect nosuch", 1, "[]"),
+    ("context create other", 1, ""),
+];
+
+/// Lines with invalid templates: 64 where docker's client parses them first, otherwise 1.
+const TEMPLATE_LINES: &[Line] = &[
+    ("volume create kept", 0, "kept"),
+    ("inspect -f {{ kept", 64, ""),
+    ("volume inspect -f {{ kept", 64, ""),
+    ("inspect -f {{.Nosuch}} kept", 1, ""),
+    ("version -f {{", 64, ""),
+    ("info -f {{", 64, ""),
+    ("ps --format {{.Names", 1, ""),
+    ("volume ls --format {{", 1, ""),
+    ("events --since 1h --until 0s --format {{", 64, ""),
+    ("events --since 1h --until 0s --format {{.Nosuch}}", 64, ""),
+    // A volume has no name among its attributes.
+    (
+        "events --since 1h --until 0s --filter volume=kept --format {{.Actor.Attributes.name}}",
+        0,
+        "<no value>",
+    ),
+    ("inspect --type bogus kept", 1, ""),
+];
+
+/// Lines with values that docker's client passes on and its daemon refuses, and some that the client refuses.
+const REFUSED_LINES: &[Line] = &[
+    ("create --restart bogus IMAGE true", 1, ""),
+    ("create --restart on-failure:-1 IMAGE true", 1, ""),
+    ("create --restart on-failure:x IMAGE true", 125, ""),
+    ("create --restart always:2 IMAGE true", 1, ""),
+    ("create --stop-signal BOGUS IMAGE true", 1, ""),
+    ("create --workdir relative IMAGE true", 1, ""),
+    ("create --cpus 999999 IMAGE true", 1, ""),
+    ("create --cpu-period 1 IMAGE true", 1, ""),
+    ("create --cpu-period bogus IMAGE true", 125, ""),
+    ("create --cap-add nosuch IMAGE true", 1, ""),
+    ("create --env-file nosuch IMAGE true", 125, ""),
+    ("create --label-file nosuch IMAGE true", 125, ""),
+    ("create --no-healthcheck --health-cmd true IMAGE true", 125, ""),
+    ("create -v named:relative IMAGE true", 1, ""),
+    ("create --runtime nosuch IMAGE true", 1, ""),
+    ("run --restart bogus IMAGE true", 125, ""),
+    ("run --stop-signal BOGUS IMAGE true", 125, ""),
+    ("create --name signalled --stop-signal quit IMAGE true", 0, "ID"),
+    ("inspect -f {{.Config.StopSignal}} signalled", 0, "quit"),
+    ("create --name numbered --stop-signal 12 IMAGE true", 0, "ID"),
+    ("inspect -f {{.Config.StopSignal}} numbered", 0, "12"),
+    ("rm signalled numbered", 0, "signalled"),
+    ("pull UPPER", 1, ""),
+    ("push UPPER", 1, ""),
+];
+
 fn lines(cx: &Context) -> Result<()> {
     check(cx, LINES)
+}
+
+fn global_lines(cx: &Context) -> Result<()> {
+    check(cx, GLOBAL_LINES)
+}
+
+fn template_lines(cx: &Context) -> Result<()> {
+    check(cx, TEMPLATE_LINES)
+}
+
+fn refused_lines(cx: &Context) -> Result<()> {
+    check(cx, REFUSED_LINES)
+}
+
+/// Nothing is compressed for a registry that does not answer.
+fn unreachable(cx: &Context) -> Result<()> {
+    let made = cx.tote(&["create", &cx.image(), "true"]).output()?;
+    let made = made.exits(0)?.out();
+    let name = "127.0.0.1:1/there:1";
+    cx.tote(&["commit", made.trim(), name]).output()?.exits(0)?;
+    let pushed = cx.tote(&["push", name]).output()?;
+    pushed.exits(1)?;
+    let said = "The push refers to repository [127.0.0.1:1/there]\n";
+    let told = pushed.out() == said && pushed.err().starts_with("tote: cannot talk to 127.0.0.1:1: ");
+    ensure!(told, "{}", pushed.transcript());
+    cx.tote(&["rm", made.trim()]).output()?.exits(0)?;
+    Ok(())
 }
 
 fn network_lines(cx: &Context) -> Result<()> {

@@ -18,6 +18,7 @@ pub(super) const TESTS: &[Test] = &[
     test("vm_pods::containers_share_a_machine", NEEDS, shared).slow(3),
     test("vm_pods::each_has_a_life_of_its_own", NEEDS, lives).slow(5),
     test("vm_pods::started_stopped_and_removed_together", NEEDS, together).slow(6),
+    test("vm_pods::debug_brings_tools_to_a_member", NEEDS, debugged).slow(3),
     test(
         "vm_pods::what_cannot_be_is_refused",
         &[Need::GuestKernel],
@@ -107,6 +108,31 @@ fn shared(cx: &Context) -> Result<()> {
     let format = "{{.VirtualMachine.Kernel}} {{.HostConfig.Isolation}}";
     let shown = done(cx, &["inspect", "-f", format, "one"])?;
     ensure!(shown == format!("{release} vm"), "{shown}");
+    done(cx, &["pod", "rm", "-f", "p"])?;
+    nothing(cx)
+}
+
+/// Tools of a session come to the container that it names, by the one spare disk of the machine.
+fn debugged(cx: &Context) -> Result<()> {
+    pod(cx, &[])?;
+    for name in ["one", "two"] {
+        member(cx, name, &[])?;
+        done(cx, &["exec", name, "sh", "-c", &format!("echo {name} >/kept")])?;
+    }
+    for name in ["one", "two", "one"] {
+        let script = "cat /target/kept; hostname; touch /scratch";
+        let said = done(cx, &["debug", "--tools", "app", name, "sh", "-c", script])?;
+        ensure!(said == format!("{name}\np"), "{said}");
+    }
+    // A terminal's process goes by the attendant of the member as well.
+    let (mut inside, outer) = cx
+        .tote(&["debug", "--tools", "app", "--shell", "sh", "two"])
+        .spawn_in_terminal(40, 100)?;
+    inside.send(b"cat /target/kept; exit 5\n");
+    inside.expect("two\r\n")?;
+    ensure!(inside.wait()? == 5, "the shell's exit code");
+    drop(outer);
+    inside.finish()?;
     done(cx, &["pod", "rm", "-f", "p"])?;
     nothing(cx)
 }

@@ -12,7 +12,7 @@ mod size;
 pub(crate) use details::asked_config;
 pub use details::{ContainerDetails, ContainerFiles};
 pub use events::{EventSelection, events};
-pub use object::{InspectedObject, inspect_object, port_keeper, ports, published};
+pub use object::{InspectedObject, ObjectKind, inspect_object, port_keeper, ports, published};
 pub use select::{Selection, driver_of, network_of, networks_of, select, status_word};
 pub use size::{ContainerSize, of_container as container_size};
 pub use tote_records::look::{LookError, moment};

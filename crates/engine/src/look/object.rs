@@ -9,6 +9,7 @@ use crate::pod::PodEntry;
 use crate::{
     ContainerError, EngineError, Home, ImageDetails, NetworkDetails, NetworkFault, VolumeDetails, VolumeFault,
 };
+use std::str::FromStr;
 use tote_store::StoreError;
 
 /// An object with all that a description of it tells.
@@ -26,6 +27,36 @@ pub enum InspectedObject {
     Pod(PodEntry),
 }
 
+/// Kind of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// A container.
+    Container,
+    /// An image.
+    Image,
+    /// A network.
+    Network,
+    /// A volume.
+    Volume,
+    /// A pod.
+    Pod,
+}
+
+impl FromStr for ObjectKind {
+    type Err = LookError;
+
+    fn from_str(word: &str) -> Result<Self, LookError> {
+        match word {
+            "container" => Ok(Self::Container),
+            "image" => Ok(Self::Image),
+            "network" => Ok(Self::Network),
+            "volume" => Ok(Self::Volume),
+            "pod" => Ok(Self::Pod),
+            other => Err(LookError::Kind(other.to_owned())),
+        }
+    }
+}
+
 /// Looks for a container, or else an image, a network, a volume, or a pod, in docker's order; `kind` says which of them it must
 /// be. `sizes` counts what a container wrote.
 ///
@@ -34,7 +65,7 @@ pub enum InspectedObject {
 pub fn inspect_object(
     home: &Home,
     wanted: &str,
-    kind: Option<&str>,
+    kind: Option<ObjectKind>,
     sizes: bool,
 ) -> Result<InspectedObject, EngineError> {
     use InspectedObject::{Container, Image, Network, Pod, Volume};
@@ -44,12 +75,11 @@ pub fn inspect_object(
     let volume = || Ok(Volume(crate::inspect_volume(home, wanted)?));
     let pod = || Ok(Pod(crate::pod::find(home, wanted)?));
     match kind {
-        Some("pod") => return pod(),
-        Some("container") => return container(),
-        Some("image") => return image(),
-        Some("network") => return network(),
-        Some("volume") => return volume(),
-        Some(other) => return Err(LookError::Kind(other.to_owned()).into()),
+        Some(ObjectKind::Pod) => return pod(),
+        Some(ObjectKind::Container) => return container(),
+        Some(ObjectKind::Image) => return image(),
+        Some(ObjectKind::Network) => return network(),
+        Some(ObjectKind::Volume) => return volume(),
         None => {}
     }
     let all: [&dyn Fn() -> Result<InspectedObject, EngineError>; 5] =

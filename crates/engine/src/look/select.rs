@@ -65,8 +65,8 @@ enum Filter {
     Network(String),
     /// Ports as `80/tcp`.
     Expose(Vec<String>),
-    /// Ports of the host, written in the same way.
-    Publish(Vec<String>),
+    /// Containers that publish ports which the filter names.
+    Publish(Publishers),
     /// Whether it is a task of a swarm, which none is.
     Task(bool),
     Pod(String),
@@ -122,7 +122,10 @@ fn parse(home: &Home, key: &str, value: &str) -> Result<Option<(&'static str, Fi
         "network" => Some(("network", Filter::Network(crate::network::name_of(home, value)?))),
         "expose" => ports(value).map(|ports| ("expose", Filter::Expose(ports))),
         "is-task" => value.parse().ok().map(|is| ("is-task", Filter::Task(is))),
-        "publish" => ports(value).map(|ports| ("publish", Filter::Publish(ports))),
+        "publish" => match ports(value) {
+            Some(ports) => Some(("publish", Filter::Publish(Publishers::find(home, &ports)?))),
+            None => None,
+        },
         "pod" => Some(("pod", Filter::Pod(crate::pod::id_of(home, value)))),
         "restart-policy" => Some(("restart-policy", Filter::Policy(value.to_owned()))),
         "should-start-on-boot" => {
@@ -176,10 +179,7 @@ impl Filter {
             Self::Volume(volume) => has_mount(container, volume),
             Self::Network(network) => networks_of(container).contains(network),
             Self::Expose(ports) => container.exposed.iter().any(|port| ports.contains(port)),
-            Self::Publish(ports) => crate::network::ports_of(&entry.state.networks).any(|port| {
-                let public = format!("{}/{}", port.host.port(), port.protocol);
-                ports.contains(&public)
-            }),
+            Self::Publish(publishers) => publishers.include(container),
             Self::Task(is) => !is,
             Self::Pod(pod) => container
                 .pod
@@ -196,6 +196,38 @@ fn ports(text: &str) -> Option<Vec<String>> {
     let mut options = RunOptions::default();
     options.set("expose", text).ok()?;
     Some(options.exposed)
+}
+
+/// The ids and names of containers that publish certain ports.
+struct Publishers {
+    ids: Vec<String>,
+    names: Vec<String>,
+}
+
+impl Publishers {
+    /// `ports` are the host's, each as `8080/tcp`.
+    fn find(home: &Home, ports: &[String]) -> Result<Self, EngineError> {
+        let (mut ids, mut names) = (Vec::new(), Vec::new());
+        for entry in container::list(home)? {
+            let mut published = crate::network::ports_of(&entry.state.networks);
+            if published.any(|port| ports.contains(&format!("{}/{}", port.host.port(), port.protocol))) {
+                ids.push(entry.container.id.to_string());
+                names.push(entry.container.name.clone());
+            }
+        }
+        Ok(Self { ids, names })
+    }
+
+    /// A pod's member is reached by the ports of the container that keeps the pod's network, and `ps` shows them with it.
+    fn include(&self, container: &Container) -> bool {
+        let own = container.id.as_str();
+        let network = network_of(container);
+        let keeper = network
+            .strip_prefix("container:")
+            .filter(|_| container.pod.is_some());
+        let publishes = |one: &str| self.ids.iter().chain(&self.names).any(|known| known == one);
+        self.ids.iter().any(|id| id == own) || keeper.is_some_and(publishes)
+    }
 }
 
 fn policy(container: &Container) -> RestartPolicy {

@@ -109,6 +109,7 @@ pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<P
         None => settings.reference(&request.image)?,
     };
     let client = settings.client_for(&name, &request.access)?;
+    report(PushEvent::To(&name));
     let store = open_store(home)?;
     let id = match request.destination {
         Some(_) => store.find(&request.image)?,
@@ -117,7 +118,6 @@ pub fn push(home: &Home, request: &PushRequest, report: &PushReport) -> Result<P
             .ok_or_else(|| RemoteError::NothingToPush(name.name()))?,
     };
     let found = for_platforms(&store, &id, &name.familiar(), &request.platforms)?;
-    report(PushEvent::To(&name));
     let push = Push {
         home,
         client: &client,
@@ -219,8 +219,7 @@ impl Push<'_> {
     /// Pushes an image under that name. Returns the digest and the size of its manifest.
     fn image(&self, id: &Digest, name: &Reference) -> Result<(Digest, u64), ImagesError> {
         let image = self.store.image(id)?;
-        let layers = self.layers(image.layers())?;
-        let (media_type, raw) = self.manifest(&image, layers)?;
+        let (media_type, raw) = self.parts(&image)?;
         let digest = self.client.push_manifest(name, &media_type, &raw)?;
         Ok((digest, raw.len() as u64))
     }
@@ -228,8 +227,7 @@ impl Push<'_> {
     /// Pushes an index, its images first. Returns its digest and size.
     fn index(&self, index: &ImageIndex) -> Result<(Digest, u64), ImagesError> {
         let written = written(self.store, index, |image| {
-            let layers = self.layers(image.layers())?;
-            let (media_type, raw) = self.manifest(image, layers)?;
+            let (media_type, raw) = self.parts(image)?;
             let digest = sha256(&raw);
             let name = self.name.with_digest(digest);
             self.client.push_manifest(&name, &media_type, &raw)?;
@@ -252,6 +250,18 @@ impl Push<'_> {
         let media_type = &written.descriptor.media_type;
         let digest = self.client.push_manifest(self.name, media_type, &written.json)?;
         Ok((digest, written.descriptor.size))
+    }
+
+    /// Pushes the configuration and the layers of an image. Returns its manifest, with its media type.
+    fn parts(&self, image: &Image) -> Result<(String, Vec<u8>), ImagesError> {
+        let bytes = image.config.bytes();
+        let config = Descriptor::new(OCI_CONFIG, image.id, bytes.len() as u64);
+        let mut source =
+            || -> std::io::Result<Box<dyn Read>> { Ok(Box::new(std::io::Cursor::new(bytes.to_vec()))) };
+        // The small one comes first: where the registry is out of reach or refuses, no layer is compressed in vain.
+        self.client.push_blob(self.name, &config, None, &mut source)?;
+        let layers = self.layers(image.layers())?;
+        self.manifest(image, config, layers)
     }
 
     /// Pushes layers. Returns the form of each.
@@ -313,10 +323,13 @@ impl Push<'_> {
         Ok(None)
     }
 
-    /// Returns the manifest that the image came with if it still fits, otherwise a new one. Its
-    /// configuration is pushed.
-    fn manifest(&self, image: &Image, layers: Vec<Descriptor>) -> Result<(String, Vec<u8>), ImagesError> {
-        let bytes = image.config.bytes();
+    /// Returns the manifest that the image came with if it still fits, otherwise a new one with this configuration.
+    fn manifest(
+        &self,
+        image: &Image,
+        config: Descriptor,
+        layers: Vec<Descriptor>,
+    ) -> Result<(String, Vec<u8>), ImagesError> {
         let known = self.store.manifest(&image.id)?;
         let annotations = known
             .as_ref()
@@ -325,13 +338,6 @@ impl Push<'_> {
             let blobs = manifest.value().layers.iter().map(|layer| layer.digest);
             blobs.eq(layers.iter().map(|layer| layer.digest))
         });
-        let config = match &received {
-            Some(manifest) => manifest.value().config.clone(),
-            None => Descriptor::new(OCI_CONFIG, image.id, bytes.len() as u64),
-        };
-        let mut source =
-            || -> std::io::Result<Box<dyn Read>> { Ok(Box::new(std::io::Cursor::new(bytes.to_vec()))) };
-        self.client.push_blob(self.name, &config, None, &mut source)?;
         Ok(match received {
             Some(manifest) => (manifest.value().media_type().to_owned(), manifest.into_parts().0),
             None => {

@@ -20,6 +20,8 @@ pub struct Access {
     pub tls_verify: Option<bool>,
     /// File of credentials: `--authfile`.
     pub authfile: Option<PathBuf>,
+    /// Directory with docker's file of credentials: `--config`.
+    pub docker_config: Option<PathBuf>,
     /// Credentials for the image's registry, for this command only: `--creds`.
     pub creds: Option<Credential>,
     /// Directory of certificates, instead of each host's own directory: `--cert-dir`.
@@ -78,8 +80,10 @@ impl Settings {
     /// Makes a client whose file of credentials need not exist.
     pub(super) fn unchecked(self, access: &Access, given: Option<(String, Credential)>) -> Client {
         let mut credentials = Credentials::from_environment(&|name| std::env::var_os(name));
-        if let Some(file) = &access.authfile {
-            credentials = credentials.in_file(file.clone());
+        let of_docker = access.docker_config.as_ref();
+        let of_docker = of_docker.map(|directory| directory.join("config.json"));
+        if let Some(file) = access.authfile.clone().or(of_docker) {
+            credentials = credentials.in_file(file);
         }
         let mut options = ClientOptions {
             registries: self.registries,

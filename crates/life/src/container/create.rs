@@ -281,7 +281,6 @@ impl Recorded {
         if options.sdnotify == SdNotify::Healthy && health.is_none() {
             return Err(LifeError::Start(StartError::Unchecked).into());
         }
-        let stop_signal = options.stop_signal.map(|signal| signal.to_string());
         let of_image = || Some(config.stop_signal.clone()).filter(|signal| !signal.is_empty());
         Ok(Container {
             id: id.clone(),
@@ -294,7 +293,9 @@ impl Recorded {
             path_and_args: self.path_and_args,
             labels: tote_bundle::labels_of(options, config),
             exposed: exposed(options, config),
-            stop_signal: stop_signal
+            stop_signal: options
+                .stop_signal
+                .clone()
                 .or_else(of_image)
                 .unwrap_or_else(|| "SIGTERM".to_owned()),
             health: health.map(crate::health::record),

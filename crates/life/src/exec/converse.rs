@@ -3,6 +3,7 @@
 use super::capture::reap;
 use super::{Target, Visit, exit_code};
 use crate::EngineError;
+use rustix::fd::OwnedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::io::Read as _;
@@ -25,23 +26,38 @@ pub struct Conversation {
 }
 
 /// Starts the planned process; its standard error must be short, because it is read at the end.
-pub fn converse(target: Target, mut plan: Plan) -> Result<Conversation, EngineError> {
-    let pipe = || {
-        pipe_with(PipeFlags::CLOEXEC).map_err(|source| EngineError::Kernel {
-            attempt: "make a pipe for a process",
-            source,
-        })
-    };
-    let ((their_input, input), (output, their_output), (errors, their_errors)) = (pipe()?, pipe()?, pipe()?);
+pub fn converse(target: Target, plan: Plan) -> Result<Conversation, EngineError> {
+    let (their_input, input) = pipe()?;
+    let talk = converse_with(target, plan, their_input)?;
+    Ok(Conversation {
+        input: Some(input.into()),
+        ..talk
+    })
+}
+
+/// Does so with a file for its standard input.
+pub fn converse_with(
+    target: Target,
+    mut plan: Plan,
+    their_input: OwnedFd,
+) -> Result<Conversation, EngineError> {
+    let ((output, their_output), (errors, their_errors)) = (pipe()?, pipe()?);
     let theirs = [(their_input, 0), (their_output, 1), (their_errors, 2)];
     plan.insert_stdio(theirs.map(|(fd, number)| Op::Stdio { fd, number }).into());
     let mut visit = Visit::alone(target, plan, None);
     let child = visit.start(None, &mut |_| ())?;
     Ok(Conversation {
-        input: Some(input.into()),
+        input: None,
         output: output.into(),
         errors: errors.into(),
         child,
+    })
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), EngineError> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(|source| EngineError::Kernel {
+        attempt: "make a pipe for a process",
+        source,
     })
 }
 

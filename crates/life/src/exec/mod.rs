@@ -5,7 +5,7 @@ mod converse;
 mod target;
 
 pub use capture::{Captured, capture, capture_planned};
-pub use converse::{Conversation, converse};
+pub use converse::{Conversation, converse, converse_with};
 pub use target::Target;
 pub use tote_records::exec::ExecError;
 pub use tote_records::exec::Inside;
@@ -92,6 +92,9 @@ fn enter(
     let target = Target::find(home, container)?;
     let namespaces = target.namespaces();
     let users = users(home, &target, &options)?;
+    if let Some(guest) = target.guest.as_ref().filter(|_| !options.tty && !options.detach) {
+        return attend_guest(home, (&target, guest), &options, users, warn);
+    }
     let plan = plan(&target, &options, users, namespaces, None)?;
     visit(
         home,
@@ -100,6 +103,22 @@ fn enter(
         &mut || {},
         warn,
     )
+}
+
+/// Runs a process in a virtual machine without a terminal until its end.
+fn attend_guest(
+    home: &Home,
+    (target, guest): (&Target, &Inside),
+    options: &ExecOptions,
+    users: Option<Users>,
+    warn: &mut dyn FnMut(String),
+) -> Result<Executed, EngineError> {
+    refuse_paused(target)?;
+    let happened = Happened::begin(home, target, options);
+    let ended = crate::vm::attend_here((target, guest), options, users, warn);
+    let code = ended.as_ref().map_or_else(EngineError::exit_code, |code| *code);
+    happened.end(code);
+    ended.map(Executed::Ended)
 }
 
 /// Parses the keys that leave the process alone; refuses `-it` for a caller without a terminal.
@@ -200,10 +219,7 @@ impl<'a> Visit<'a> {
         deadline: Option<Instant>,
         warn: &mut dyn FnMut(String),
     ) -> Result<Child, EngineError> {
-        let cgroup = Cgroup::open(&self.target.cgroup).map_err(ErrandError::Cgroup)?;
-        if cgroup.is_frozen().unwrap_or(false) {
-            return Err(ExecError::Paused(self.target.id.clone()).into());
-        }
+        let cgroup = refuse_paused(&self.target)?;
         let entry = Entry {
             plan: &self.plan,
             cgroup: Some(&cgroup),
@@ -235,6 +251,15 @@ impl<'a> Visit<'a> {
         let made = exec_beside(entry, first, &mut reception);
         Ok(made.map_err(|error| self.target.or_ended(ExecError::Start(error)))?)
     }
+}
+
+/// Opens the cgroup of a container that is not paused.
+fn refuse_paused(target: &Target) -> Result<Cgroup, EngineError> {
+    let cgroup = Cgroup::open(&target.cgroup).map_err(ErrandError::Cgroup)?;
+    if cgroup.is_frozen().unwrap_or(false) {
+        return Err(ExecError::Paused(target.id.clone()).into());
+    }
+    Ok(cgroup)
 }
 
 /// Checks the descriptors to keep. This comes before this process opens any itself.
@@ -296,6 +321,19 @@ pub fn all_capabilities(available: u64) -> Vec<String> {
         .collect()
 }
 
+/// Returns the capabilities by which the default filter is chosen: the container's own, and those that are added.
+pub(crate) fn capabilities_of_filter(own: &Process, options: &ExecOptions) -> Vec<String> {
+    let bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
+    let added = options.cap_add.iter().flat_map(|capability| match capability {
+        Capability::One(name) => vec![(*name).to_owned()],
+        Capability::All => {
+            let names = tote_sandbox::ALL_CAPABILITIES.iter();
+            names.map(|name| format!("CAP_{name}")).collect()
+        }
+    });
+    bounding.iter().cloned().chain(added).collect()
+}
+
 /// Plans the process in the kernel of this machine, as one of `inside`.
 pub fn plan_here(
     (target, inside): (&Target, &Inside),
@@ -307,18 +345,7 @@ pub fn plan_here(
     let in_user_namespace = target.has(NamespaceType::User);
     let setgroups = !in_user_namespace || groups_allowed(&format!("/proc/{}", target.pid));
     let own = &inside.process;
-    let own_bounding = own.capabilities.as_ref().map_or(&[][..], |sets| &sets.bounding);
-    let filter_for: Vec<String> = own_bounding
-        .iter()
-        .cloned()
-        .chain(options.cap_add.iter().flat_map(|capability| match capability {
-            Capability::One(name) => vec![(*name).to_owned()],
-            Capability::All => {
-                let names = tote_sandbox::ALL_CAPABILITIES.iter();
-                names.map(|name| format!("CAP_{name}")).collect()
-            }
-        }))
-        .collect();
+    let filter_for = capabilities_of_filter(own, options);
     let context = ExecContext {
         linux: in_user_namespace.then_some(&inside.linux),
         users,

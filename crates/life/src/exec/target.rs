@@ -69,6 +69,16 @@ impl Target {
         })
     }
 
+    /// Returns what the container's own process has, whichever kernel that is in.
+    pub fn own(&self) -> &Inside {
+        self.guest.as_ref().unwrap_or(&self.inside)
+    }
+
+    /// Returns it to be changed.
+    pub fn own_mut(&mut self) -> &mut Inside {
+        self.guest.as_mut().unwrap_or(&mut self.inside)
+    }
+
     /// Returns the name by which a person knows the container.
     pub fn display(&self) -> &str {
         self.entry

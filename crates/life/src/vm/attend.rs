@@ -15,6 +15,9 @@ pub(crate) const PROGRAM: &str = "tote-vm";
 /// Argument by which the program knows that it is a visitor.
 pub(crate) const VISIT: &str = "exec";
 
+/// Argument by which it knows that its input is a file for the machine's spare disk.
+pub(crate) const BRING: &str = "bring";
+
 /// Beginning of the names of a visitor's variables, which are the pieces of a plan.
 const PIECE: &str = "TOTE_PLAN_";
 
@@ -89,8 +92,13 @@ fn unpacked(variable: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, VmFaul
 /// [`VmFault`] if this is another process than a visitor.
 pub fn visit(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
     let plan = unpacked(|name| std::env::var(name).ok())?;
-    let name = member()?.map_or_else(|| tote_vmm::NAME.to_owned(), |member| member.name);
-    Ok(tote_vmm::visit(&name, &plan, Streams::own()?, warn))
+    let name = member()?.map(|member| member.name);
+    let streams = Streams::own()?;
+    if std::env::args_os().nth(1).is_some_and(|word| word == BRING) {
+        return Ok(tote_vmm::bring(name.as_deref(), &plan, streams, warn));
+    }
+    let name = name.as_deref().unwrap_or(tote_vmm::NAME);
+    Ok(tote_vmm::visit(name, &plan, streams, warn))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::{Caller, EngineError, Home};
 use rustix::fs::{Mode, OFlags};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use tote_bundle::{RunOptions, VmOptions};
+use tote_bundle::{RunOptions, Sharing, VmOptions};
 use tote_sandbox::{Joins, Request, Root, Stdin};
 use tote_spec::{Capabilities, DeviceRule, Linux, Mount, NamespaceType, Process, Spec, User};
 use tote_vmm::{Accel, Machine};
@@ -76,7 +76,7 @@ pub fn bundled(
         }
         .into());
     }
-    if let Some((option, reason)) = refused(bundle.spec) {
+    if let Some((option, reason)) = refused(&vm, bundle.spec) {
         return Err(VmFault::Option { option, reason }.into());
     }
     let files = kernel::files(home, false)?;
@@ -133,7 +133,9 @@ pub fn bundled_process(
         linux: guest.linux,
         ..Spec::default()
     };
-    let bytes = planned(&spec, init, None, Stdin::Inherited)?.to_bytes().bytes;
+    let bytes = planned((&spec, init), None, None, Stdin::Inherited)?
+        .to_bytes()
+        .bytes;
     let mut outer = sandbox(Caller::Root).process;
     outer.args = vec![
         place(PROGRAM).display().to_string(),
@@ -159,8 +161,8 @@ fn make(dir: &Path) -> Result<(), VmFault> {
         .map_err(|errno| VmFault::file("change the mode of", dir)(errno.into()))
 }
 
-/// Returns the first part of a specification that a machine cannot have, and why.
-fn refused(spec: &Spec) -> Option<(&'static str, &'static str)> {
+/// Returns the first option, or part of a specification, that a machine cannot have, and why.
+fn refused(vm: &VmOptions, spec: &Spec) -> Option<(&'static str, &'static str)> {
     let joins = |kind| {
         let namespace = spec.namespace(kind);
         namespace.is_some_and(|one| one.path.as_ref().is_some_and(|path| !path.is_empty()))
@@ -169,6 +171,11 @@ fn refused(spec: &Spec) -> Option<(&'static str, &'static str)> {
     let linux = spec.linux.as_ref();
     let has = |has: fn(&Linux) -> bool| linux.is_some_and(has);
     let table = [
+        (
+            vm.sharing == Some(Sharing::NineP),
+            "shares=9p",
+            "files of a bundle have owners, which only virtiofsd can give them",
+        ),
         (
             network.is_none(),
             "the network of the host",
@@ -303,6 +310,8 @@ fn machine(home: &Home, vm: &VmOptions, spec: &Spec) -> Result<Machine, EngineEr
         kernel: place(kernel::VMLINUX),
         initramfs: place(kernel::INITRAMFS),
         disks: Vec::new(),
+        // A session of tote debug reaches no container in another engine's machine.
+        spare: None,
         links: Vec::new(),
         shares: Some(shares::served()?),
         port: tote_guest::PORT.to_owned(),

@@ -16,11 +16,11 @@ use crate::{Caller, EngineError, Home, HostInit};
 use std::path::Path;
 use tote_bundle::{
     Bind, Capability, DeviceRequest, EnvOptions, Image, ImageConfig, MountRequest, MountSource, Propagation,
-    Recursion, RunOptions, SecurityOptions, Swap, VmOptions,
+    Recursion, RunOptions, SecurityOptions, Sharing, Swap, VmOptions,
 };
 use tote_networks::TUN;
 use tote_runtime::Timings;
-use tote_vmm::{Accel, Disk, Link, Machine};
+use tote_vmm::{Accel, Disk, Link, Machine, Spare};
 
 /// Memory of a machine for which nothing says how much, and the least that boots, in MiB.
 pub(crate) const USUAL: u64 = 512;
@@ -45,8 +45,10 @@ pub(crate) fn plan(
     let dry = making.purpose == Purpose::Plan;
     let kernel = files(making.home, dry)?;
     let disks = disks(making, options, (stored, &brought.disks))?;
+    let shared = shares::server(&brought.shares, vm.sharing, kernel.has_nine_p)?;
+    let (way, shares) = shared.unzip();
     let machine = Machine {
-        shares: shares::server(&brought.shares)?,
+        shares,
         ..machine(making.home, (vm, options), &disks, dry)?
     };
     let plan = |joined: &Joined| {
@@ -73,9 +75,8 @@ pub(crate) fn plan(
         outer.devices.clear();
         (outer.ipc, outer.uts) = Default::default();
     }
-    let way = machine.shares.as_ref().map(|_| shares::WAY);
-    if way.is_some() {
-        outer.mounts.extend(shares::outside(&brought.shares));
+    outer.mounts.extend(shares::outside(&brought.shares));
+    if way == Some(Sharing::Virtiofs) {
         shares::equip(&mut outer, making.home.caller)?;
     }
     let beneath = Source::open(making.home, &Image::Host)?;
@@ -94,7 +95,10 @@ pub(crate) fn plan(
     };
     let mut made = sandbox.plan_with(&beneath, &outer, timings)?;
     made.kernel = Some(part.kernel(kernel.release));
-    made.shares = way;
+    if way == Some(Sharing::NineP) && vm.sharing.is_none() {
+        made.plan.warnings.push(shares::NINE_P_INSTEAD.to_owned());
+    }
+    made.shares = way.map(Sharing::name);
     made.beneath = Some(beneath);
     Ok(made)
 }
@@ -188,6 +192,10 @@ fn machine(
                 ..disk.clone()
             })
             .collect(),
+        spare: Some(Spare {
+            serial: tote_guest::TOOLS_DISK.to_owned(),
+            order: String::from_utf8_lossy(tote_guest::SWAP).into_owned(),
+        }),
         links: Vec::new(),
         shares: None,
         port: tote_guest::PORT.to_owned(),

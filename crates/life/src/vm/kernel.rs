@@ -39,14 +39,20 @@ const WANTED: [&str; 6] = [
     "ext4",
 ];
 
-/// Modules of guests with a certain device, by its number among virtio's kinds. Without PCI's, the others are not seen there.
-const BY_DEVICE: [(&str, u32); 5] = [
-    ("virtio_pci", tote_guest::PCI),
-    ("virtio_net", 1),
-    ("virtiofs", tote_guest::VIRTIOFS),
-    ("virtio_scsi", tote_guest::VIRTIO_SCSI),
-    ("sd_mod", tote_guest::VIRTIO_SCSI),
+/// Modules of guests with a certain device, by its number among virtio's kinds; and whether a kernel may lack it: Debian's for virtual
+/// machines have no 9p. Without PCI's, the others are not seen there.
+const BY_DEVICE: [(&str, u32, bool); 7] = [
+    ("virtio_pci", tote_guest::PCI, false),
+    ("virtio_net", 1, false),
+    ("virtiofs", tote_guest::VIRTIOFS, false),
+    (NINE_P, tote_guest::NINE_P, true),
+    ("9p", tote_guest::NINE_P, true),
+    ("virtio_scsi", tote_guest::VIRTIO_SCSI, false),
+    ("sd_mod", tote_guest::VIRTIO_SCSI, false),
 ];
+
+/// Module of the device of 9p.
+const NINE_P: &str = "9pnet_virtio";
 
 /// Modules that a kernel may have built in under another name, or lack.
 const OPTIONAL: [&str; 2] = ["crc32c_generic", "virtio_rng"];
@@ -87,7 +93,8 @@ pub struct VmKernel {
 
 /// Returns the names of all modules that a guest may need.
 fn wanted() -> Vec<String> {
-    let names = WANTED.iter().chain(BY_DEVICE.iter().map(|(name, _)| name));
+    let by_device = BY_DEVICE.iter().filter(|(.., is_optional)| !is_optional);
+    let names = WANTED.iter().chain(by_device.map(|(name, ..)| name));
     names.map(|name| (*name).to_owned()).collect()
 }
 
@@ -227,6 +234,8 @@ pub(crate) fn in_use(home: &Home) -> Result<Option<VmKernel>, EngineError> {
 #[derive(Debug)]
 pub(crate) struct Files {
     pub release: String,
+    /// True if the kernel has 9p.
+    pub has_nine_p: bool,
     pub program: PathBuf,
     pub vmlinux: PathBuf,
     pub initramfs: PathBuf,
@@ -257,6 +266,7 @@ pub(crate) fn files(home: &Home, dry: bool) -> Result<Files, EngineError> {
         program: place.join("tote"),
         vmlinux: of_kernel.join(VMLINUX),
         initramfs: place.join(INITRAMFS),
+        has_nine_p: kernel.modules.iter().any(|(name, _)| name == NINE_P),
         release: kernel.release,
     };
     if !dry && !record::is_there(&files.initramfs)? {

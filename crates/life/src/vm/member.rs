@@ -6,7 +6,7 @@
 use super::VmFault;
 use super::attend::place;
 use super::guest::Bytes;
-use crate::container::{self, Entry};
+use crate::container::{self, Container, Entry};
 use crate::peer::Peers;
 use crate::pod::Pod;
 use crate::volume::Brought;
@@ -173,10 +173,21 @@ fn serial(id: &ContainerId, name: &str) -> String {
     format!("{}-{name}", id.short())
 }
 
+/// Returns the name of the socket on which a member's attendant hears of visitors.
+fn name(id: &ContainerId) -> String {
+    format!("{}-{}", tote_vmm::NAME, id.short())
+}
+
+/// Returns the name of the socket on which the attendant of this container hears of visitors.
+pub(crate) fn attendant(container: Option<&Container>) -> String {
+    let member = container.filter(|container| container.pod.is_some() && !container.is_infra());
+    member.map_or_else(|| tote_vmm::NAME.to_owned(), |container| name(&container.id))
+}
+
 /// Describes a member; its paths are those of the sandbox.
 pub(crate) fn describe(id: &ContainerId, disks: &[Disk]) -> Member {
     Member {
-        name: format!("{}-{}", tote_vmm::NAME, id.short()),
+        name: name(id),
         disks: disks
             .iter()
             .map(|disk| Disk {
@@ -203,6 +214,18 @@ mod tests {
         options.set("ipc", "container:other").unwrap();
         let refused = check(&options, "infra").unwrap_err().to_string();
         assert!(refused.starts_with("cannot use --ipc with"), "{refused}");
+    }
+
+    #[test]
+    fn names_of_attendants() {
+        assert_eq!(attendant(None), "tote-vm");
+        let id: ContainerId = "0123456789abcdef".repeat(4).parse().unwrap();
+        let mut container = Container::unknown(&id);
+        assert_eq!(attendant(Some(&container)), "tote-vm");
+        container.pod = Some("pod".to_owned());
+        assert_eq!(attendant(Some(&container)), "tote-vm-0123456789ab");
+        container.options.push(("infra".to_owned(), "true".to_owned()));
+        assert_eq!(attendant(Some(&container)), "tote-vm");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! ```
 
 mod attend;
+mod bring;
 mod bundled;
 mod choose;
 mod enter;
@@ -22,11 +23,13 @@ mod processes;
 mod shares;
 
 pub use attend::{attend, visit};
+pub use bring::bring;
 pub use bundled::{ANNOTATION, Bundled, bundled, bundled_process, is_bundled};
 pub use choose::vmm_at;
-pub use enter::{copying, enter, sandbox, users};
+pub use enter::{attend_here, copying, enter, enter_with_tools, sandbox, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
+pub use tote_guest::{CONTAINERS, SUPERBLOCK, SUPERBLOCK_AT, TOOLS};
 pub use tote_prepare::vm::VmFault;
 pub use tote_prepare::vm::{adapt, check_alone, check_here, is_in_vm, settle};
 pub(crate) use tote_vmm::KILL_IN_GUEST;

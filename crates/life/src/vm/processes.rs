@@ -52,9 +52,7 @@ pub fn processes(home: &Home, entry: &Entry) -> Result<GuestProcesses, EngineErr
     let plan = sandboxed(&target, tote_guest::PROCESSES, &ExecOptions::default())?;
     let captured = capture_planned(target, plan, (PATIENCE, LONGEST), None)?;
     if captured.code != Some(0) {
-        let said = String::from_utf8_lossy(&captured.output);
-        let said = said.trim_end().strip_prefix("tote: ").unwrap_or(said.trim_end());
-        return Err(VmFault::Guest(said.to_owned()).into());
+        return Err(VmFault::Guest(VmFault::said(&captured.output)).into());
     }
     Ok(GuestProcesses {
         files: tote_guest::parse_listing(&captured.output),

@@ -7,10 +7,10 @@ use super::VmFault;
 use super::attend::place;
 use crate::volume::Share;
 use crate::{Caller, EngineError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_bundle::{
     Bind, Capability, IdMapOptions, MountRequest, MountSource, Propagation, Recursion, RunOptions,
-    SeccompChoice,
+    SeccompChoice, Sharing,
 };
 use tote_seccomp::{Arch, CapSet, default_profile};
 use tote_spec::{Action, Arg, IdMapping, Operator, Seccomp, SyscallRule};
@@ -19,32 +19,58 @@ use tote_vmm::Shares;
 /// Directory of all shares, in the sandbox.
 pub(crate) const DIRECTORY: &str = "shares";
 
-/// Way in which the guest has them, as `inspect` names it.
-pub(crate) const WAY: &str = "virtiofs";
-
 /// Flag `CLONE_FS` of unshare(2).
 const CLONE_FS: u64 = 0x200;
 
-/// Returns the server for these shares; `None` without any.
-pub(crate) fn server(shares: &[Share]) -> Result<Option<Shares>, EngineError> {
+/// Warning for a machine that shares by 9p because there is nothing better.
+pub(crate) const NINE_P_INSTEAD: &str = "this machine has no virtiofsd, so QEMU itself shares directories with the virtual machine, by 9p: files that are made \
+    there belong to the user of QEMU, and owners cannot be changed";
+
+/// Chooses the way in which these shares get into the guest, and the program that serves them; `None` without any.
+pub(crate) fn server(
+    shares: &[Share],
+    wanted: Option<Sharing>,
+    has_nine_p: bool,
+) -> Result<Option<(Sharing, Shares)>, EngineError> {
     if shares.is_empty() {
         return Ok(None);
     }
-    Ok(Some(served()?))
+    let server = match wanted {
+        Some(Sharing::NineP) => None,
+        _ => virtiofsd()?,
+    };
+    let way = match (&server, wanted, has_nine_p) {
+        (Some(_), ..) => Sharing::Virtiofs,
+        (None, Some(Sharing::NineP), false) => return Err(VmFault::NoNineP.into()),
+        (None, Some(Sharing::NineP) | None, true) => Sharing::NineP,
+        (None, ..) => return Err(VmFault::NoServer.into()),
+    };
+    Ok(Some((way, by(server))))
 }
 
-/// Describes the server of files.
+/// Describes shares that virtiofsd serves.
 pub(crate) fn served() -> Result<Shares, EngineError> {
+    let server = virtiofsd()?.ok_or(VmFault::NoServer)?;
+    Ok(by(Some(server)))
+}
+
+/// Describes shares that this program serves, or the VMM itself.
+fn by(server: Option<PathBuf>) -> Shares {
+    Shares {
+        server,
+        directory: place(DIRECTORY),
+        tag: tote_guest::SHARES_TAG.to_owned(),
+    }
+}
+
+/// Finds virtiofsd.
+fn virtiofsd() -> Result<Option<PathBuf>, EngineError> {
     for path in tote_vmm::SERVERS.map(Path::new) {
         if tote_state::record::is_there(path)? {
-            return Ok(Shares {
-                server: path.to_owned(),
-                directory: place(DIRECTORY),
-                tag: tote_guest::SHARES_TAG.to_owned(),
-            });
+            return Ok(Some(path.to_owned()));
         }
     }
-    Err(VmFault::NoServer.into())
+    Ok(None)
 }
 
 /// Returns the mounts of the sandbox: of each share its own, at another place.

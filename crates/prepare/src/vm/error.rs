@@ -17,6 +17,9 @@ pub enum VmFault {
     /// This machine has no server of files for guests.
     #[error("cannot share directories with a virtual machine: this machine has no virtiofsd")]
     NoServer,
+    /// The kernel for guests has no module for 9p.
+    #[error("cannot share directories by 9p: the kernel for virtual machines has no 9p")]
+    NoNineP,
     /// The server of files cannot leave the caller's groups.
     #[error(
         "cannot share directories with a virtual machine: virtiofsd has to leave this user's groups, which takes ranges of ids"
@@ -84,6 +87,9 @@ pub enum VmFault {
     /// The guest does not do what it is asked for.
     #[error("the virtual machine does not answer: {0}")]
     Guest(String),
+    /// A process that the guest cannot start, or that was lost, with docker's exit code.
+    #[error("{0}")]
+    Exec(String, u8),
     /// A plan that came to a process of the sandbox is not as tote writes it.
     #[error("cannot read piece {0} of the plan")]
     Piece(usize),
@@ -93,6 +99,13 @@ pub enum VmFault {
 }
 
 impl VmFault {
+    /// Returns the reason that a visitor has given.
+    pub fn said(said: &[u8]) -> String {
+        let said = String::from_utf8_lossy(said);
+        let said = said.trim_end();
+        said.strip_prefix("tote: ").unwrap_or(said).to_owned()
+    }
+
     /// The error of an attempt on a file.
     pub fn file(attempt: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
@@ -106,6 +119,13 @@ impl VmFault {
 
 tote_records::part!(VmFault);
 impl tote_records::PartError for VmFault {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Exec(_, code) => *code,
+            _ => 125,
+        }
+    }
+
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoKernel => {
@@ -116,7 +136,10 @@ impl tote_records::PartError for VmFault {
                 "apt-get install qemu-system-x86, or the package of that program in another distribution"
             }
             Self::NoServer => {
-                "apt-get install virtiofsd, or qemu-system-common in Debian 12; -v disk:NAME:/path needs none"
+                "apt-get install virtiofsd, or qemu-system-common in Debian 12; -v disk:NAME:/path needs none, nor does 9p, which the kernel of linux-image-amd64 has"
+            }
+            Self::NoNineP => {
+                "run tote vm setup with a kernel that has it, such as that of Debian's linux-image-amd64; those of linux-image-cloud-amd64 have none"
             }
             Self::Groups => {
                 "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"
@@ -128,7 +151,7 @@ impl tote_records::PartError for VmFault {
             Self::Kernel(tote_kernel::KernelError::NoKernel(_)) => {
                 "apt-get install linux-image-cloud-amd64, or give a package: apt-cache depends linux-image-cloud-amd64 names it, apt-get download fetches it"
             }
-            Self::Apart { .. } => "exec, cp, top, logs, stop, kill and wait work as ever",
+            Self::Apart { .. } => "exec, debug, cp, top, logs, stop, kill and wait work as ever",
             _ => return None,
         };
         Some(text.to_owned())

@@ -52,7 +52,8 @@ pub fn seek(home: &Home, wanted: &str) -> Result<Entry, EngineError> {
     {
         return Ok(entry);
     }
-    if name.is_some() {
+    // All containers are looked at only for a text that can begin an id.
+    if name.is_some() || !wanted.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(missing());
     }
     let mut ids = ids(home)?.into_iter().filter(|id| id.has_prefix(wanted));

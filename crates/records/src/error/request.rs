@@ -17,6 +17,9 @@ pub enum RequestError {
     /// Options that contradict each other.
     #[error(transparent)]
     Spec(#[from] tote_bundle::SpecError),
+    /// More processors than there are; docker's wording.
+    #[error("Range of CPUs is from 0.01 to {0}.00, as there are only {0} CPUs available")]
+    Processors(u64),
     /// A name that is in use; docker's wording.
     #[error("the container name {name:?} is already in use by container {id}")]
     NameTaken {

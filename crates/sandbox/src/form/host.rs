@@ -35,6 +35,7 @@ choice!(Errand {
     9 Record,
     10 Hooks,
     11 Watch,
+    12 IdmapOf(maps),
 });
 
 record!(Tree {

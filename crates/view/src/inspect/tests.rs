@@ -15,7 +15,13 @@ fn described(options: &str, state: State) -> Value {
     std::fs::create_dir_all(home.container(&id)).unwrap();
     container.write(&home).unwrap();
     state.write(&home, &id).unwrap();
-    let found = tote_engine::inspect_object(&home, &id.as_str()[..7], Some("container"), false).unwrap();
+    let found = tote_engine::inspect_object(
+        &home,
+        &id.as_str()[..7],
+        Some(tote_engine::ObjectKind::Container),
+        false,
+    )
+    .unwrap();
     object_details(&home, &found)
 }
 

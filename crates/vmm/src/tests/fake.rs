@@ -5,6 +5,7 @@ use crate::{Change, Machine, Plug, VmmError};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::fmt;
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
@@ -31,6 +32,9 @@ struct Thread {
     ended: OwnedFd,
     /// Changes of disks that have not been told.
     changes: Vec<Change>,
+    /// End of an exchange that has not been told, and the news that there is one.
+    replaced: Option<Result<(), VmmError>>,
+    news: (UnixStream, UnixStream),
 }
 
 impl Vmm for Fake {
@@ -41,17 +45,21 @@ impl Vmm for Fake {
             body(wires.channel, wires.console);
             drop(alive);
         });
+        let news = UnixStream::pair().unwrap();
+        news.0.set_nonblocking(true).unwrap();
         Ok(Box::new(Thread {
             thread: Some(thread),
             ended: ended.into(),
             changes: Vec::new(),
+            replaced: None,
+            news,
         }))
     }
 }
 
 impl Booted for Thread {
     fn control(&self) -> Option<BorrowedFd<'_>> {
-        None
+        Some(self.news.0.as_fd())
     }
 
     fn ended(&self) -> BorrowedFd<'_> {
@@ -59,6 +67,7 @@ impl Booted for Thread {
     }
 
     fn advance(&mut self) -> Result<Vec<Change>, VmmError> {
+        let _nothing_new = self.news.0.read(&mut [0]);
         Ok(std::mem::take(&mut self.changes))
     }
 
@@ -73,6 +82,16 @@ impl Booted for Thread {
     fn detach(&mut self, serial: &str) -> Result<(), VmmError> {
         self.changes.push(Change::Detached(serial.to_owned()));
         Ok(())
+    }
+
+    fn replace(&mut self, _: &str, _: OwnedFd) -> Result<(), VmmError> {
+        self.replaced = Some(Ok(()));
+        self.news.1.write_all(b"x").unwrap();
+        Ok(())
+    }
+
+    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
+        self.replaced.take()
     }
 
     fn end(&mut self) -> String {

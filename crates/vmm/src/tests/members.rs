@@ -14,7 +14,7 @@ fn bring(stream: &UnixStream, serials: &[&str], count: usize) {
         .iter()
         .map(|serial| format!("{{\"serial\":\"{serial}\",\"readonly\":true}}"))
         .collect();
-    let line = format!("{{\"disks\":[{}]}}\n", disks.join(","));
+    let line = format!("{{\"name\":\"a member\",\"disks\":[{}]}}\n", disks.join(","));
     let file = File::open("/dev/null").unwrap();
     pass::send(stream, line.as_bytes(), &vec![file.as_fd(); count]).unwrap();
 }
@@ -135,6 +135,88 @@ fn a_member_that_goes_is_killed_in_the_guest() {
     let (verdict, ..) = run_visited(&vmm, b"", Some(listener));
     assert_eq!(verdict.code, 0);
     member.join().unwrap();
+}
+
+/// Visits the member of this name with a file; returns what the visitor hears in the end.
+fn visit_with_file(stream: UnixStream, name: &str) -> Event {
+    pass::send(&stream, format!("{{\"name\":\"{name}\"}}\n").as_bytes(), &[]).unwrap();
+    let (sender, mut last) = (stream.try_clone().unwrap(), None);
+    let file = File::open("/dev/null").unwrap();
+    speak(stream, |host, event| {
+        match event {
+            Event::Ready(_) => {
+                host.begin(b"look", None, Some(Session::FIRST)).unwrap();
+                let begin = std::mem::take(host.outgoing());
+                pass::send(&sender, &begin, &[file.as_fd()]).unwrap();
+            }
+            Event::Ended(..) | Event::Failed(..) => last = Some(event),
+            _ => {}
+        }
+        last.is_some()
+    });
+    last.unwrap()
+}
+
+#[test]
+fn a_visitor_brings_a_file_to_a_member() {
+    let (listener, connect) = door("member-file");
+    let address = listener.local_addr().unwrap();
+    let vmm = Fake::new(|channel, _console| {
+        guest(channel, |guest, order| match order {
+            Order::Begin {
+                session, plan, joins, ..
+            } => {
+                if &*plan == b"hold\nlook" {
+                    assert_eq!(joins, Some(2), "it joins the member");
+                }
+                guest.runs(session);
+                if &*plan == b"end" {
+                    guest.ended(1, End::Code(6));
+                }
+                &*plan == b"end"
+            }
+            // The file is on the disk.
+            Order::InputEnd(3) => {
+                guest.ended(3, End::Code(4));
+                false
+            }
+            Order::Signal(session, number) => {
+                guest.ended(session, End::Signal(number));
+                false
+            }
+            _ => false,
+        });
+    });
+    let member = std::thread::spawn(move || {
+        let stream = connect();
+        bring(&stream, &["a"], 1);
+        let mut heard = Vec::new();
+        speak(stream, |host, event| {
+            match event {
+                Event::Ready(_) => {
+                    host.begin(b"member", None, Some(Session::FIRST)).unwrap();
+                }
+                Event::Runs(_) => {
+                    for name in ["a member", "another one"] {
+                        let stream = UnixStream::connect_addr(&address).unwrap();
+                        heard.push(visit_with_file(stream, name));
+                    }
+                }
+                _ => {}
+            }
+            !heard.is_empty()
+        });
+        end(UnixStream::connect_addr(&address).unwrap());
+        heard
+    });
+    let (verdict, ..) = run_visited(&vmm, b"", Some(listener));
+    assert_eq!(verdict.code, 6);
+    let heard = member.join().unwrap();
+    assert!(matches!(heard[0], Event::Ended(_, End::Code(4))), "{heard:?}");
+    assert!(
+        matches!(&heard[1], Event::Failed(_, 126, text) if text.contains("does not run")),
+        "{heard:?}"
+    );
 }
 
 #[test]
