@@ -26,7 +26,7 @@ pub(crate) fn shipped(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, SHIPPED)
 }
 
-/// Builds a package in the release profile, which `cargo run --release` uses.
+/// Builds a package in the release profile, which `cargo run --release` and the end-to-end tests use.
 ///
 /// # Errors
 /// Those of [`shipped`].
@@ -34,7 +34,7 @@ pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, "release")
 }
 
-/// Builds a package in the development profile, which the tests use, and which has the points at which they let tote die.
+/// Builds a package in the development profile, which has the points at which tests let tote die.
 ///
 /// # Errors
 /// Those of [`shipped`].
@@ -61,14 +61,19 @@ fn executable(workspace: &Workspace, package: &str, profile: &str) -> Result<Pat
 /// Parses the messages of `cargo build --message-format=json`; returns the executables that they name.
 pub(crate) fn executables(messages: &str) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
-    for line in messages.lines() {
-        let message: Value =
-            serde_json::from_str(line).with_context(|| format!("message of cargo build: {line}"))?;
-        if let Some(path) = message.get("executable").and_then(Value::as_str) {
+    for message in parsed(messages) {
+        if let Some(path) = message?.get("executable").and_then(Value::as_str) {
             paths.push(path.into());
         }
     }
     Ok(paths)
+}
+
+/// Parses the messages of cargo, which are lines of JSON.
+fn parsed(messages: &str) -> impl Iterator<Item = Result<Value>> {
+    messages
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("message of cargo: {line}")))
 }
 
 /// A program of unit tests or of a crate's integration tests.
@@ -84,9 +89,8 @@ pub(crate) struct TestProgram {
 /// Parses the messages of `cargo test --no-run --message-format=json`; returns the programs that have tests.
 pub(crate) fn test_programs(messages: &str) -> Result<Vec<TestProgram>> {
     let mut programs = Vec::new();
-    for line in messages.lines() {
-        let message: Value =
-            serde_json::from_str(line).with_context(|| format!("message of cargo test: {line}"))?;
+    for message in parsed(messages) {
+        let message = message?;
         let text = |path: &str| message.pointer(path).and_then(Value::as_str);
         // Programs that integration tests start are built with them.
         if message.pointer("/profile/test") != Some(&Value::Bool(true)) {

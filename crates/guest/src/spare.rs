@@ -9,13 +9,11 @@ use crate::error::GuestError;
 use crate::session::{Asked, Session};
 use crate::worker::{Ends, RootFn, Work, work};
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
-use std::io::{IoSlice, IoSliceMut, Read as _};
-use std::mem::MaybeUninit;
+use std::io::{IoSlice, Read as _};
 use std::os::unix::net::UnixStream;
 use tote_channel::MAX_PLAN;
 use tote_sys::Errno;
@@ -101,13 +99,8 @@ impl Spare {
             .chain(&asked.joined)
             .map(OwnedFd::as_fd)
             .collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !files.is_empty() {
-            control.push(SendAncillaryMessage::ScmRights(&files));
-        }
         let flags = SendFlags::NOSIGNAL;
-        let mut sent = rustix::net::sendmsg(&self.orders, &[IoSlice::new(&head)], &mut control, flags);
+        let mut sent = tote_sys::send_with(self.orders.as_fd(), &[IoSlice::new(&head)], &files);
         let mut plan = asked.plan;
         while let Ok(_) | Err(Errno::INTR) = sent
             && !plan.is_empty()
@@ -152,23 +145,8 @@ fn wait(ends: Ends, mut orders: UnixStream, at_root: RootFn) -> u8 {
 
 fn head(orders: &UnixStream) -> Result<([u8; HEAD], Vec<OwnedFd>), Errno> {
     let mut head = [0; HEAD];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
-    let got = loop {
-        let mut buffers = [IoSliceMut::new(&mut head)];
-        match rustix::net::recvmsg(orders, &mut buffers, &mut control, flags) {
-            Err(Errno::INTR) => {}
-            got => break got?,
-        }
-    };
-    let mut files = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(came) = message {
-            files.extend(came);
-        }
-    }
-    if got.bytes == HEAD {
+    let (length, files) = tote_sys::receive_with(orders.as_fd(), &mut head, RecvFlags::WAITALL)?;
+    if length == HEAD {
         Ok((head, files))
     } else {
         Err(Errno::PIPE)

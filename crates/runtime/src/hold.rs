@@ -3,12 +3,8 @@
 
 use crate::RuntimeError;
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-};
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use std::io::IoSlice;
 use tote_sys::Errno;
 
 /// Process that waits for a terminal to hold; it ends when this value is dropped before.
@@ -40,11 +36,7 @@ impl Holder {
     /// # Errors
     /// sendmsg(2)'s.
     pub fn give(self, master: &OwnedFd) -> Result<(), RuntimeError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let fds = [master.as_fd()];
-        control.push(SendAncillaryMessage::ScmRights(&fds));
-        let sent = rustix::net::sendmsg(&self.0, &[IoSlice::new(b"T")], &mut control, SendFlags::NOSIGNAL);
+        let sent = tote_sys::send_with(self.0.as_fd(), &[IoSlice::new(b"T")], &[master.as_fd()]);
         sent.map(drop).map_err(|source| RuntimeError::Terminal {
             attempt: "hand the terminal to the process that holds it",
             source,
@@ -64,19 +56,6 @@ fn hold(socket: OwnedFd) {
 }
 
 fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    loop {
-        let mut slices = [IoSliceMut::new(&mut byte)];
-        match rustix::net::recvmsg(socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            Err(_) => return None,
-            Ok(_) => break,
-        }
-    }
-    control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    })
+    let received = tote_sys::receive_with(socket.as_fd(), &mut [0], RecvFlags::empty());
+    received.ok()?.1.into_iter().next()
 }

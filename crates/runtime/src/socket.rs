@@ -1,14 +1,10 @@
 //! Descriptors for the callers of an OCI runtime: `--console-socket`, `--pidfd-socket`, and the agent that
 //! answers for a system call filter.
 
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType,
-};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::path::Path;
 
 /// Connects to the listening socket and sends the descriptor along with a text.
@@ -19,13 +15,9 @@ pub fn send_descriptor(socket: &Path, text: &str, fd: BorrowedFd<'_>) -> Result<
     let flags = SocketFlags::CLOEXEC;
     let connection = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&connection, &SocketAddrUnix::new(socket)?)?;
-    let fds = [fd];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&fds));
     let mut rest = text.as_bytes();
     let flags = SendFlags::NOSIGNAL;
-    let sent = rustix::net::sendmsg(&connection, &[IoSlice::new(rest)], &mut control, flags)?;
+    let sent = tote_sys::send_with(connection.as_fd(), &[IoSlice::new(rest)], &[fd])?;
     rest = &rest[sent..];
     while !rest.is_empty() {
         let sent = rustix::net::send(&connection, rest, flags)?;

@@ -8,6 +8,7 @@ use crate::vmm::{Booted, Vmm, Wires};
 use crate::{Machine, VmmError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd as _;
+use std::io::IoSlice;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use tote_channel::{End, Event, Host, Session};
@@ -483,7 +484,8 @@ impl<'a> Attendant<'a> {
         let out = self.host.outgoing();
         while !out.is_empty() {
             let brought = self.brings.then_some(self.streams.input);
-            match crate::pass::send_some(&self.channel, out, brought.as_slice()) {
+            let bytes = [IoSlice::new(out)];
+            match tote_sys::send_with(self.channel.as_fd(), &bytes, brought.as_slice()) {
                 Ok(length) => {
                     self.brings = false;
                     out.drain(..length);

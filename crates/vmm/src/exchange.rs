@@ -215,6 +215,16 @@ mod tests {
             self.exchange.begin(brought, Session::FIRST, &mut self.host)
         }
 
+        /// Brings a file, and has the VMM begin as soon as the guest holds the disk.
+        fn held(&mut self, path: &str) -> Session {
+            let session = self.begin(path).unwrap();
+            self.orders();
+            self.guest.runs(session.number());
+            self.hears();
+            self.advance();
+            session
+        }
+
         fn orders(&mut self) -> Vec<Order> {
             let bytes = std::mem::take(self.host.outgoing());
             self.guest.received(&bytes).unwrap()
@@ -295,11 +305,7 @@ mod tests {
     #[test]
     fn a_file_that_the_vmm_refuses_is_brought_anew() {
         let mut scene = Scene::new();
-        let session = scene.begin("/dev/null").unwrap();
-        scene.orders();
-        scene.guest.runs(session.number());
-        scene.hears();
-        scene.advance();
+        let session = scene.held("/dev/null");
         scene.vmm.answer = Some(Err(VmmError::Qmp("no".to_owned())));
         let (_, done) = scene.advance().unwrap();
         assert!(done.unwrap_err().contains("cannot bring the tools"));
@@ -311,11 +317,7 @@ mod tests {
     #[test]
     fn a_guest_that_ends_its_process_meanwhile_is_no_matter() {
         let mut scene = Scene::new();
-        let session = scene.begin("/dev/null").unwrap();
-        scene.orders();
-        scene.guest.runs(session.number());
-        scene.hears();
-        scene.advance();
+        let session = scene.held("/dev/null");
         scene.guest.ended(session.number(), End::Code(0));
         assert_eq!(scene.hears().len(), 1);
         assert!(

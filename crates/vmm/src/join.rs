@@ -3,7 +3,8 @@
 use crate::member::{Member, line};
 use crate::pass;
 use crate::streams::Streams;
-use crate::visit::{Another, reach};
+use crate::visit::Another;
+use crate::visitors::{NAME, connect};
 use crate::{Verdict, VmmError};
 use rustix::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -12,7 +13,7 @@ use std::os::unix::net::UnixStream;
 /// signals on until the end. `warn` gets lines about what the container has to do without.
 #[must_use]
 pub fn join(member: &Member, plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    let begun = reach().and_then(|channel| {
+    let begun = connect(NAME).and_then(|channel| {
         bring(member, &channel)?;
         Another::begin(streams, channel)
     });

@@ -10,7 +10,6 @@ use crate::visitors::{NAME, connect, connect_by};
 use crate::vmm::Booted;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 use tote_sys::Errno;
 
 /// Runs another process in the container whose attendant has this name: has its machine perform the plan, and passes streams and
@@ -62,28 +61,6 @@ fn speak(
     match channel.and_then(|channel| Another::begin(streams, channel)) {
         Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
         Err(error) => failed(&error, false),
-    }
-}
-
-/// Time in which the attendant of a machine that has just been started listens.
-const MOMENT: Duration = Duration::from_secs(30);
-
-/// Connects to the attendant of the machine, which may have begun just before.
-pub(crate) fn reach() -> Result<UnixStream, VmmError> {
-    let begin = Instant::now();
-    loop {
-        match connect(NAME) {
-            Err(VmmError::Kernel {
-                source: Errno::CONNREFUSED,
-                ..
-            }) if begin.elapsed() < MOMENT => {}
-            done => return done,
-        }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a process that comes to listen wakes nothing that this one could wait for; it takes a few ms, once in a start"
-        )]
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -3,10 +3,10 @@
 use crate::VmmError;
 use crate::exchange::Exchange;
 use crate::member::{self, Begin, Next};
-use crate::pass;
 use crate::plug::Change;
 use crate::vmm::Booted;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::net::RecvFlags;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use tote_channel::{ChannelError, Event, Guest, Host, Order, Session};
@@ -201,10 +201,13 @@ impl Visitor {
         let gone = || ChannelError::Order("a command");
         let stream = self.stream.as_ref().ok_or_else(gone)?;
         let mut buffer = vec![0; CHUNK];
-        let length = match pass::receive(stream, &mut buffer, &mut self.early.0) {
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-            Ok(0) | Err(_) => return Err(gone().into()),
-            Ok(length) => length,
+        let length = match tote_sys::receive_with(stream.as_fd(), &mut buffer, RecvFlags::empty()) {
+            Err(Errno::AGAIN) => return Ok(()),
+            Ok((0, _)) | Err(_) => return Err(gone().into()),
+            Ok((length, files)) => {
+                self.early.0.extend(files);
+                length
+            }
         };
         buffer.truncate(length);
         if !self.opened {

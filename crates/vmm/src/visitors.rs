@@ -9,18 +9,31 @@ use crate::machine::Spare;
 use crate::plug::Change;
 use crate::visitor::{Scene, Visitor};
 use crate::vmm::Booted;
-use rustix::event::PollFlags;
+use rustix::event::{PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::net::SocketAddrUnix;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::collections::BTreeMap;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
 use tote_channel::{Event, Host, MAX_SESSIONS, Session};
 use tote_sys::Errno;
 
 /// Name of the attendant's socket in the abstract namespace: it is in the sandbox's network namespace, which no other container shares
 /// but those of the same machine. Their attendants have names of their own.
 pub const NAME: &str = "tote-vm";
+
+/// Attempt of a visitor.
+const REACH: &str = "reach the attendant of the virtual machine";
+
+/// Time in which an attendant that has just been started begins to listen.
+const MOMENT: Duration = Duration::from_secs(5);
+
+/// Time between two attempts to reach it.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
 
 /// Returns the socket on which an attendant of this name hears of visitors.
 ///
@@ -37,22 +50,33 @@ pub fn listen(name: &str) -> Result<UnixListener, VmmError> {
 
 /// Connects to the attendant of this name, in this network namespace.
 pub(crate) fn connect(name: &str) -> Result<UnixStream, VmmError> {
-    let connected = || {
-        let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-        stream.set_nonblocking(true)?;
-        Ok::<_, std::io::Error>(stream)
-    };
-    connected().map_err(failed("reach the attendant of the virtual machine"))
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    connect_by(socket.map_err(VmmError::kernel(REACH))?, name)
 }
 
 /// Connects to the attendant of this name, in the network namespace to which the socket belongs.
 pub(crate) fn connect_by(socket: OwnedFd, name: &str) -> Result<UnixStream, VmmError> {
-    let attempt = "reach the attendant of the virtual machine";
-    let connected = SocketAddrUnix::new_abstract_name(name.as_bytes())
-        .and_then(|address| rustix::net::connect(&socket, &address))
-        .and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
-    connected.map_err(VmmError::kernel(attempt))?;
+    let connected =
+        reach(&socket, name.as_bytes()).and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
+    connected.map_err(VmmError::kernel(REACH))?;
     Ok(socket.into())
+}
+
+/// Connects to that name, at which an attendant may listen only in a moment: a container counts as started when the attendant begins.
+pub(crate) fn reach(socket: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+    let address = SocketAddrUnix::new_abstract_name(name)?;
+    let begin = Instant::now();
+    loop {
+        match rustix::net::connect(socket, &address) {
+            Err(Errno::CONNREFUSED) if begin.elapsed() < MOMENT => _ = poll(&mut [], Some(&PAUSE)),
+            done => return done,
+        }
+    }
 }
 
 fn failed(attempt: &'static str) -> impl FnOnce(std::io::Error) -> VmmError {
@@ -269,4 +293,25 @@ impl Visitors {
 fn of(all: &mut BTreeMap<u32, Visitor>, session: Session) -> Option<&mut Visitor> {
     let mut all = all.values_mut();
     all.find(|visitor| visitor.processes.values().any(|own| *own == session))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attendant_may_listen_later() {
+        let name = format!("tote-vmm-test-{}-later", std::process::id());
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        let (tries, tried) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let reached = scope.spawn(|| {
+                tries.send(()).unwrap();
+                reach(&socket, name.as_bytes())
+            });
+            tried.recv().unwrap();
+            let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+            assert_eq!(reached.join().unwrap(), Ok(()));
+        });
+    }
 }

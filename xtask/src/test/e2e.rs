@@ -1,7 +1,4 @@
-//! The end-to-end tests: a separate runner drives the engine's binary as its users do.
-//!
-//! It is the development build, in which integers that overflow panic, and which one compilation makes together with the unit tests;
-//! tests take about a tenth longer with it. Continuous integration runs a group with the release build as well.
+//! The end-to-end tests: a separate runner drives the release binary as its users do.
 
 use super::{Tally, is_root, kernel, user};
 use crate::build::{ENGINE, development, release};
@@ -42,9 +39,9 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
     if workspace.package(RUNNER).is_none() {
         bail!("the workspace has no package {RUNNER} (crates/e2e): no end-to-end test can run");
     }
-    let tote = development(workspace, ENGINE)?;
+    let tote = release(workspace, ENGINE)?;
     let runner = development(workspace, RUNNER)?;
-    let mortal = beside(&runner, &tote)?;
+    let mortal = beside(&runner, &development(workspace, ENGINE)?)?;
     let kernel = kernel::beside(&runner)?;
     let mut tally = drive(
         program(&runner).arg("--tote").arg(&tote).args(filter),
@@ -64,20 +61,6 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
         tally += drive(&mut command, user::NAME);
     }
     Ok(tally)
-}
-
-/// Runs a group of the tests with the release build, which users of `cargo run --release` have.
-///
-/// # Errors
-/// A package does not compile.
-pub(crate) fn of_release(workspace: &Workspace) -> Result<Tally> {
-    let tote = release(workspace, ENGINE)?;
-    let runner = development(workspace, RUNNER)?;
-    println!("running the group {GROUP} with the release build");
-    Ok(drive(
-        program(&runner).arg("--tote").arg(&tote).arg(GROUP),
-        "release build",
-    ))
 }
 
 /// Runs a group of the tests in each of the surroundings.

@@ -173,6 +173,8 @@ kill "$(cat "$XDG_RUNTIME_DIR/libpod/tmp/pause.pid")"
 /// A user who has one id starts a container, and root knows it by its name.
 fn podman_of_users(cx: &Context) -> Result<()> {
     let text = r#"
+# The user need not be able to come to where the tests were started.
+cd /
 memory /var/tmp
 chmod 1777 /var/tmp
 home=/var/tmp/home

@@ -6,7 +6,7 @@ use crate::need::Need;
 use crate::output::Output;
 use crate::processes;
 use crate::promise::{Test, test};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::Signal;
 use std::fs;
 
@@ -192,22 +192,21 @@ fn exit_codes(cx: &Context) -> Result<()> {
 fn waits(waiting: &Running) -> Result<()> {
     let limit = std::time::Instant::now() + patience();
     let proc = std::path::PathBuf::from(format!("/proc/{}", waiting.pid()));
-    let connected = || -> Result<bool> {
+    loop {
         // The descriptors are not readable while the process executes the program.
-        let sockets = fs::read_dir(proc.join("fd"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|fd| fs::read_link(fd.path()).ok())
-            .any(|link| link.to_string_lossy().starts_with("socket:"));
+        let fds = fs::read_dir(proc.join("fd")).into_iter().flatten().flatten();
+        let links = fds.filter_map(|fd| fs::read_link(fd.path()).ok());
+        let files: Vec<_> = links.map(|link| link.to_string_lossy().into_owned()).collect();
         let stat = fs::read_to_string(proc.join("stat"))?;
-        Ok(sockets && stat.contains(") S "))
-    };
-    while !connected()? {
-        ensure!(std::time::Instant::now() < limit, "nobody waits");
+        if files.iter().any(|file| file.starts_with("socket:")) && stat.contains(") S ") {
+            return Ok(());
+        }
+        if std::time::Instant::now() > limit {
+            let call = fs::read_to_string(proc.join("syscall")).unwrap_or_default();
+            bail!("it is connected with nothing: {stat} in the system call {call} with {files:?}");
+        }
         std::thread::yield_now();
     }
-    Ok(())
 }
 
 fn foreground(cx: &Context) -> Result<()> {

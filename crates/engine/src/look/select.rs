@@ -199,34 +199,30 @@ fn ports(text: &str) -> Option<Vec<String>> {
 }
 
 /// The ids and names of containers that publish certain ports.
-struct Publishers {
-    ids: Vec<String>,
-    names: Vec<String>,
-}
+struct Publishers(Vec<String>);
 
 impl Publishers {
     /// `ports` are the host's, each as `8080/tcp`.
     fn find(home: &Home, ports: &[String]) -> Result<Self, EngineError> {
-        let (mut ids, mut names) = (Vec::new(), Vec::new());
-        for entry in container::list(home)? {
+        let mut all = container::list(home)?;
+        all.retain(|entry| {
             let mut published = crate::network::ports_of(&entry.state.networks);
-            if published.any(|port| ports.contains(&format!("{}/{}", port.host.port(), port.protocol))) {
-                ids.push(entry.container.id.to_string());
-                names.push(entry.container.name.clone());
-            }
-        }
-        Ok(Self { ids, names })
+            published.any(|port| ports.contains(&format!("{}/{}", port.host.port(), port.protocol)))
+        });
+        let words = all
+            .into_iter()
+            .flat_map(|entry| [entry.container.id.to_string(), entry.container.name]);
+        Ok(Self(words.collect()))
     }
 
     /// A pod's member is reached by the ports of the container that keeps the pod's network, and `ps` shows them with it.
     fn include(&self, container: &Container) -> bool {
-        let own = container.id.as_str();
         let network = network_of(container);
         let keeper = network
             .strip_prefix("container:")
             .filter(|_| container.pod.is_some());
-        let publishes = |one: &str| self.ids.iter().chain(&self.names).any(|known| known == one);
-        self.ids.iter().any(|id| id == own) || keeper.is_some_and(publishes)
+        let publishes = |word: &str| self.0.iter().any(|known| known == word);
+        publishes(container.id.as_str()) || keeper.is_some_and(publishes)
     }
 }
 

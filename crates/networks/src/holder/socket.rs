@@ -3,12 +3,8 @@
 use crate::{Caller, Home};
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use std::io::IoSlice;
 use tote_sys::Errno;
 
 /// The names of the socket, and of the lock of those that start the holder and of its end, beside the records of networks.
@@ -110,32 +106,16 @@ pub(crate) fn send(to: BorrowedFd<'_>, text: &str) -> Result<(), Errno> {
 
 /// Sends a message with descriptors.
 pub(crate) fn send_with(to: BorrowedFd<'_>, text: &str, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !control.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(Errno::INVAL);
-    }
     // A message without a byte would be the end.
     let parts = [IoSlice::new(b" "), IoSlice::new(text.as_bytes())];
-    rustix::net::sendmsg(to, &parts, &mut control, SendFlags::NOSIGNAL).map(drop)
+    tote_sys::send_with(to, &parts, fds).map(drop)
 }
 
 /// Receives a message and its descriptors.
 pub(crate) fn receive(from: BorrowedFd<'_>) -> Result<(String, Vec<OwnedFd>), Errno> {
     let mut bytes = vec![0; LONGEST];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::io::retry_on_intr(|| {
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        rustix::net::recvmsg(from, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    let mut fds = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            fds.extend(rights);
-        }
-    }
-    let text = bytes.get(..received.bytes).unwrap_or_default();
+    let (length, fds) = tote_sys::receive_with(from, &mut bytes, RecvFlags::empty())?;
+    let text = bytes.get(..length).unwrap_or_default();
     Ok((String::from_utf8_lossy(text).trim().to_owned(), fds))
 }
 
