@@ -61,8 +61,7 @@ pub(crate) fn connect(name: &str) -> Result<UnixStream, VmmError> {
 
 /// Connects to the attendant of this name, in the network namespace to which the socket belongs.
 pub(crate) fn connect_by(socket: OwnedFd, name: &str) -> Result<UnixStream, VmmError> {
-    let connected =
-        reach(&socket, name.as_bytes()).and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
+    let connected = reach(&socket, name.as_bytes()).and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
     connected.map_err(VmmError::kernel(REACH))?;
     Ok(socket.into())
 }
