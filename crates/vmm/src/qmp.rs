@@ -33,7 +33,7 @@ enum Owner {
 type Line = (Vec<u8>, Option<OwnedFd>);
 
 /// The client's side of a conversation that lets a machine run which was started with `-S`, and changes its disks then. Each command waits
-/// for the answer to the one before, whoever gave that.
+/// for the answer to the one before, also to that of another [`Owner`].
 #[derive(Debug)]
 pub(crate) struct Qmp {
     state: State,

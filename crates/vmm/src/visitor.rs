@@ -18,13 +18,13 @@ const CHUNK: usize = 32 << 10;
 /// The most messages that are kept for a process that waits for disks.
 const MOST_HELD: usize = 1024;
 
-/// What visitors come to.
+/// Machine and containers that visitors come to.
 pub(crate) struct Scene<'a> {
     pub(crate) host: &'a mut Host,
     pub(crate) machine: &'a mut dyn Booted,
     /// First process of the attendant's own container.
     pub(crate) container: Session,
-    /// Those of members, by their names.
+    /// First processes of members, by their names.
     pub(crate) members: &'a BTreeMap<String, Session>,
     /// The spare disk.
     pub(crate) exchange: &'a mut Exchange,
