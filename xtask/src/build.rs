@@ -26,7 +26,7 @@ pub(crate) fn shipped(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, SHIPPED)
 }
 
-/// Builds a package in the release profile, which `cargo run --release` and the end-to-end tests use.
+/// Builds a package in the release profile, which `cargo run --release` uses.
 ///
 /// # Errors
 /// Those of [`shipped`].
@@ -34,7 +34,7 @@ pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(workspace, package, "release")
 }
 
-/// Builds a package in the development profile, which has the points at which tests let tote die.
+/// Builds a package in the development profile, which the tests use, and which has the points at which they let tote die.
 ///
 /// # Errors
 /// Those of [`shipped`].

@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: exactly the steps of continuous integration.
 //!
 //! Every step runs even if an earlier one failed, so that a single run shows all failures; the slow steps are last.
-//! `clippy` and `doc` share build results, and so do `man` and `test`.
+//! `clippy` and `doc` share build results. `test` also tries the release build, which `man` has made.
 
 use crate::program::{cargo, succeed};
 use crate::test::Tally;
@@ -30,6 +30,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<ExitCode> {
     let mut tally = Tally::default();
     steps.push(step("test", || {
         tally = test::all(workspace, &test::Choice::default())?;
+        tally += test::of_release(workspace)?;
         tally.verdict()
     }));
     for Step { name, took, passed } in &steps {

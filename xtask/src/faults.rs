@@ -42,7 +42,7 @@ fn machine(workspace: &Workspace, tote: &Path, arguments: &[&str]) -> Result<(Co
 /// # Errors
 /// The engine or the program does not compile.
 pub(crate) fn sample(workspace: &Workspace) -> Result<Tally> {
-    let tote = release(workspace, ENGINE)?;
+    let tote = development(workspace, ENGINE)?;
     let machines = ["1/2", "2/2"].map(|share| {
         let words = [
             "--kill",

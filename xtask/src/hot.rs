@@ -13,6 +13,7 @@ use crate::build::{ENGINE, SHIPPED, executables};
 use crate::program::{cargo, program, read, succeed};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
+use order::Traced;
 use scene::Scene;
 use std::path::{Path, PathBuf};
 
@@ -27,31 +28,47 @@ const STEP: &str = include_str!("hot/step.c");
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let dir = workspace.target.join("hot");
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    let map = dir.join("tote.map");
-    let tote = build(&map)?;
     let step = compile(&dir)?;
-    let (traces, bundles) = Scene::set(&dir, tote, step)?.play()?;
-    let map = std::fs::read_to_string(&map).with_context(|| format!("read {}", map.display()))?;
-    let pieces = map::pieces(&map);
-    if pieces.is_empty() {
-        bail!("the linker's map names no code: it is not one of lld's");
-    }
-    let script = order::script(&pieces, &traces, bundles);
+    let traced = |profile, play: &dyn Fn(&Scene) -> Result<_>| {
+        let map = dir.join(format!("{profile}.map"));
+        let tote = build(&map, profile)?;
+        let (traces, bundles) = play(&Scene::set(&dir, tote, step.clone())?)?;
+        let map = std::fs::read_to_string(&map).with_context(|| format!("read {}", map.display()))?;
+        let pieces = map::pieces(&map);
+        if pieces.is_empty() {
+            bail!("the linker's map names no code: it is not one of lld's");
+        }
+        Ok(Traced {
+            pieces,
+            traces,
+            bundles,
+        })
+    };
+    // The release build has more functions: those that the shipped one has inlined. Its memory is tested for bundles.
+    let builds = [
+        traced(SHIPPED, &Scene::play)?,
+        traced("release", &|scene| {
+            let traces = scene.play_bundles()?;
+            let bundles = traces.len();
+            Ok((traces, bundles))
+        })?,
+    ];
+    let script = order::script(&builds);
     let path = workspace.root.join(SCRIPT);
     std::fs::write(&path, &script).with_context(|| format!("write {}", path.display()))?;
     println!("{SCRIPT}: {} lines", script.lines().count());
     Ok(())
 }
 
-/// Builds the shipped binary with a linker map. Sections that are missing in it, compared with the usual one, do
+/// Builds the binary in that profile with a linker map. Sections that are missing in it, compared with the usual one, do
 /// not change addresses.
-fn build(map: &Path) -> Result<PathBuf> {
+fn build(map: &Path, profile: &str) -> Result<PathBuf> {
     let messages = read(
         cargo()
             .args([
                 "rustc",
                 "--profile",
-                SHIPPED,
+                profile,
                 "--package",
                 ENGINE,
                 "--bin",

@@ -144,48 +144,54 @@ fn new_chain(chain: &Chain) -> Request {
     request
 }
 
+/// How often [`remove`] looks at the table again: each further time another state root has changed it in between.
+const LOOKS: usize = 16;
+
 /// Removes these chains of the table, those that are there, in one transaction; where no chain but those of `last` would be
 /// left, they, what else they need (`rest`, by the name of the chain that needs it) and the table go as well. Gives whether
 /// the table is gone.
+///
+/// It looks again afterwards: networks of two state roots that go at a time both see the chains of the other one, and neither
+/// of them would remove the table.
 pub(crate) fn remove(
     names: &[String],
     last: &[&str],
     rest: impl Fn(&str) -> Option<Request>,
 ) -> Result<bool, Errno> {
-    let chains = chains(&Socket::of_filter()?)?;
-    let is_own = |chain: &&Found| chain.table == TABLE && chain.family == NFPROTO_INET;
-    let own: Vec<_> = chains.iter().filter(is_own).collect();
-    let goes = |chain: &&&Found| names.contains(&chain.name);
-    let all_go = own
-        .iter()
-        .all(|chain| goes(&chain) || last.contains(&&*chain.name));
-    let mut requests: Vec<_> = own
-        .iter()
-        .filter(|chain| all_go || goes(chain))
-        .map(|chain| {
-            let mut request = Request::new(NFT_MSG_DELCHAIN, &header(NFPROTO_INET));
-            request.name(NFTA_CHAIN_TABLE, TABLE);
-            request.name(NFTA_CHAIN_NAME, &chain.name);
-            request
-        })
-        .collect();
-    if all_go {
-        requests.extend(own.iter().filter_map(|chain| rest(&chain.name)));
-        let mut request = Request::new(NFT_MSG_DELTABLE, &header(NFPROTO_INET)).flags(NLM_F_NONREC);
-        request.name(NFTA_TABLE_NAME, TABLE);
-        requests.push(request);
+    for _ in 0..LOOKS {
+        let found = chains(&Socket::of_filter()?)?;
+        let is_own = |chain: &&Found| chain.table == TABLE && chain.family == NFPROTO_INET;
+        let own: Vec<_> = found.iter().filter(is_own).map(|chain| &*chain.name).collect();
+        let goes = |chain: &str| names.iter().any(|name| name == chain);
+        let all_go = own.iter().all(|chain| goes(chain) || last.contains(chain));
+        if !all_go && !own.iter().any(|chain| goes(chain)) {
+            return Ok(false);
+        }
+        let gone = own.iter().filter(|chain| all_go || goes(chain));
+        let mut requests: Vec<_> = gone.map(|chain| delete_chain(chain)).collect();
+        if all_go {
+            requests.extend(own.iter().filter_map(|chain| rest(chain)));
+            let mut request = Request::new(NFT_MSG_DELTABLE, &header(NFPROTO_INET)).flags(NLM_F_NONREC);
+            request.name(NFTA_TABLE_NAME, TABLE);
+            requests.push(request);
+        }
+        match transaction(requests) {
+            Ok(()) if all_go => return Ok(true),
+            // Another program has flushed the rules.
+            Err(Errno::NOENT) if own.is_empty() => return Ok(true),
+            // Another state root has just made a chain (BUSY) or removed one (NOENT).
+            Ok(()) | Err(Errno::BUSY | Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
     }
-    if requests.is_empty() {
-        return Ok(false);
-    }
-    match transaction(requests) {
-        Ok(()) => Ok(all_go),
-        // Another program has flushed the rules.
-        Err(Errno::NOENT) => Ok(true),
-        // Another state root has just made a chain.
-        Err(Errno::BUSY) => Ok(false),
-        Err(errno) => Err(errno),
-    }
+    Err(Errno::BUSY)
+}
+
+fn delete_chain(name: &str) -> Request {
+    let mut request = Request::new(NFT_MSG_DELCHAIN, &header(NFPROTO_INET));
+    request.name(NFTA_CHAIN_TABLE, TABLE);
+    request.name(NFTA_CHAIN_NAME, name);
+    request
 }
 
 /// Whether the table has a chain of that name.

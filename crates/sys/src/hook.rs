@@ -37,6 +37,7 @@ struct Exchange<'a> {
 }
 
 /// Runs the hook. A status other than 0 is `ECANCELED`, with the status and the beginning of its output as text.
+#[inline(never)]
 pub(crate) fn run(hook: &Hook, registers: &mut Registers<'_>) -> Result<(), Errno> {
     rustix::fs::seek(&hook.input, rustix::fs::SeekFrom::Start(0))?;
     let mut exchange = Exchange {

@@ -361,6 +361,7 @@ fn shebang(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Notes the interpreter of an executable as the error's text: the interpreter is missing if the file exists and exec
 /// fails with ENOENT.
+#[inline(never)]
 fn read_interpreter(path: &CStr, text: &mut Text) {
     let mut bytes = [0u8; 2048];
     let Ok(file) = rustix::fs::open(

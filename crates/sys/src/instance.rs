@@ -143,6 +143,7 @@ fn set_together(context: &OwnedFd, parameters: &[Parameter], held: &mut Held) ->
 
 /// Passes a long path as a descriptor, or by a descriptor's name. Neither takes the backslashes that overlayfs wants
 /// before `:`, `,` and `\`, so they are removed here; a single layer (`lowerdir+`) has none.
+#[inline(never)]
 fn set_long_path(context: &OwnedFd, key: &CStr, path: &CStr, held: &mut Held) -> Result<(), Errno> {
     let mut plain = [0u8; 4096];
     let mut length = 0;

@@ -87,6 +87,7 @@ fn set_executable(file: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Describes this process's memory map, with another executable.
+#[inline(never)]
 fn memory_map(file: &OwnedFd) -> Result<MemoryMap, Errno> {
     let mut buffer = [0; LONGEST];
     let stat = read(c"/proc/self/stat", &mut buffer)?;

@@ -6,7 +6,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use std::ffi::CStr;
 
-/// PATH_MAX, the NUL included.
+/// PATH_MAX, the NUL included. Functions that have a buffer of this size are not inlined: the loop over a plan's operations
+/// would have all of their buffers, and the kernel would make a page for each 4 KiB of them in each birth.
 const PATH: usize = 4096;
 /// NAME_MAX, and a NUL.
 const NAME: usize = 256;
@@ -189,6 +190,7 @@ pub(crate) fn make_dir(root: BorrowedFd<'_>, path: &CStr, mode: u32) -> Result<O
 }
 
 /// Splits a path into an open parent and a name.
+#[inline(never)]
 pub(crate) fn parent<'p>(root: BorrowedFd<'_>, path: &'p CStr) -> Result<(OwnedFd, &'p CStr), Errno> {
     let mut prefix = [0u8; PATH];
     let (dir, name) = split(path, &mut prefix)?;
@@ -232,6 +234,7 @@ pub(crate) fn symlink(root: BorrowedFd<'_>, text: &CStr, path: &CStr, replace: b
 }
 
 /// Calls `act` with the same path on the host.
+#[inline(never)]
 pub(crate) fn with_absolute<T>(path: &CStr, act: impl FnOnce(&CStr) -> Result<T, Errno>) -> Result<T, Errno> {
     let mut walk = Walk {
         bytes: [0; PATH],
@@ -291,6 +294,7 @@ const KERNELS: [rustix::fs::FsWord; 10] = [
 ];
 
 /// Replaces a symbolic link by a new file; `None` if its directory belongs to another mount, or if it is not a link.
+#[inline(never)]
 fn instead_of_link(root: BorrowedFd<'_>, path: &CStr, mode: u32) -> Result<Option<OwnedFd>, Errno> {
     let mut prefix = [0u8; PATH];
     let (dir, name) = split(path, &mut prefix)?;
@@ -324,6 +328,7 @@ pub(crate) fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Er
 
 /// Changes directory and checks that the result is inside: a leaked descriptor of the host could lead out
 /// (CVE-2024-21626).
+#[inline(never)]
 pub(crate) fn working_dir(path: &CStr) -> Result<(), Errno> {
     rustix::process::chdir(path)?;
     let mut buffer = [0u8; PATH];

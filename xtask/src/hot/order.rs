@@ -36,9 +36,27 @@ impl Use {
     }
 }
 
-/// Builds the linker's script: the pieces that contain the addresses. The first `bundles` traces are those of `tote
-/// oci`.
-pub(super) fn script(pieces: &[Piece], traces: &[Vec<u64>], bundles: usize) -> String {
+/// A build of the engine, and the addresses that its commands reached.
+pub(super) struct Traced {
+    pub(super) pieces: Vec<Piece>,
+    /// A trace for each command. The first `bundles` are those of `tote oci`.
+    pub(super) traces: Vec<Vec<u64>>,
+    pub(super) bundles: usize,
+}
+
+/// Builds the linker's script: the pieces that contain the addresses, those of the first build first.
+pub(super) fn script(builds: &[Traced]) -> String {
+    let (first, last): (Vec<_>, Vec<_>) = builds.iter().map(lines).unzip();
+    written(&first.concat(), &last.concat())
+}
+
+/// Returns the lines for a build: those in their order, and those for the end, which are less exact.
+fn lines(build: &Traced) -> (Vec<String>, Vec<String>) {
+    let Traced {
+        pieces,
+        traces,
+        bundles,
+    } = build;
     let mut used: BTreeMap<usize, Use> = BTreeMap::new();
     for (command, trace) in traces.iter().enumerate() {
         for (when, address) in trace.iter().enumerate() {
@@ -53,7 +71,7 @@ pub(super) fn script(pieces: &[Piece], traces: &[Vec<u64>], bundles: usize) -> S
     }
     let mut ranked: Vec<_> = used
         .iter()
-        .map(|(at, of)| (of.rank(bundles), &pieces[*at]))
+        .map(|(at, of)| (of.rank(*bundles), &pieces[*at]))
         .collect();
     ranked.sort_by(|(one, _), (other, _)| one.cmp(other));
     let (mut first, mut last) = (Vec::new(), Vec::new());
@@ -71,7 +89,7 @@ pub(super) fn script(pieces: &[Piece], traces: &[Vec<u64>], bundles: usize) -> S
             }
         }
     }
-    written(&first, &last)
+    (first, last)
 }
 
 fn written(first: &[String], last: &[String]) -> String {
@@ -172,10 +190,21 @@ mod tests {
             "*(.text._ZN1b17hfedcba9876543210E)",
             "*libc.a:malloc.o(.text)",
             "*(.text._ZN1c17h*E)",
+            "*(.text._ZN1d17h*E)",
             "*(.text._ZN1b17h*E)",
         ];
-        let script = script(&pieces, &traces, 1);
+        let other = Traced {
+            pieces: vec![piece(0x100, "/t/a.o", ".text._ZN1d17h0123456789abcdefE")],
+            traces: vec![vec![0x100]],
+            bundles: 1,
+        };
+        let build = Traced {
+            pieces: pieces.to_vec(),
+            traces: traces.to_vec(),
+            bundles: 1,
+        };
+        let script = script(&[build, other]);
         let (_, list) = script.split_once(".text.hot : {\n").unwrap();
-        assert_eq!(list.lines().map(str::trim).take(4).collect::<Vec<_>>(), lines);
+        assert_eq!(list.lines().map(str::trim).take(5).collect::<Vec<_>>(), lines);
     }
 }

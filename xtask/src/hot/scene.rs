@@ -57,11 +57,7 @@ impl Scene {
     /// Runs the commands. Returns the addresses that each of them reached, in order, and the number of the first
     /// ones that belong to `tote oci`.
     pub(super) fn play(&self) -> Result<(Vec<Vec<u64>>, usize)> {
-        self.clear();
-        self.set_program(&["true"])?;
-        let mut traces = vec![self.oci(true, &["run", "--bundle", "bundle", "hot"])?];
-        self.set_program(&["sleep", "1000"])?;
-        traces.extend(self.life().inspect_err(|_| self.clear())?);
+        let mut traces = self.play_bundles()?;
         let bundles = traces.len();
         let run = ["run", "--rm", "host", "true"];
         // The first run makes files that later ones reuse.
@@ -71,6 +67,16 @@ impl Scene {
         self.clear();
         traces.extend(others?);
         Ok((traces, bundles))
+    }
+
+    /// Runs the commands of `tote oci` alone. Returns the addresses that each of them reached, in order.
+    pub(super) fn play_bundles(&self) -> Result<Vec<Vec<u64>>> {
+        self.clear();
+        self.set_program(&["true"])?;
+        let mut traces = vec![self.oci(true, &["run", "--bundle", "bundle", "hot"])?];
+        self.set_program(&["sleep", "1000"])?;
+        traces.extend(self.life().inspect_err(|_| self.clear())?);
+        Ok(traces)
     }
 
     /// Removes the objects that the commands make, also those of a killed run. They may be missing, so errors are

@@ -1,4 +1,7 @@
-//! The end-to-end tests: a separate runner drives the release binary as its users do.
+//! The end-to-end tests: a separate runner drives the engine's binary as its users do.
+//!
+//! It is the development build, in which integers that overflow panic, and which one compilation makes together with the unit tests;
+//! tests take about a tenth longer with it. Continuous integration runs a group with the release build as well.
 
 use super::{Tally, is_root, kernel, user};
 use crate::build::{ENGINE, development, release};
@@ -33,15 +36,18 @@ const SURROUNDINGS: [(&str, &str); 3] = [
 /// Group of tests that runs in each of them: it takes seconds.
 const GROUP: &str = "basics::";
 
+/// Test whose limit is that of an optimised build.
+const MEMORY: &str = "oci_lifecycle::run_and_exec_take_little_memory";
+
 /// # Errors
 /// A package does not compile, or the runner's user cannot be created.
 pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> {
     if workspace.package(RUNNER).is_none() {
         bail!("the workspace has no package {RUNNER} (crates/e2e): no end-to-end test can run");
     }
-    let tote = release(workspace, ENGINE)?;
+    let tote = development(workspace, ENGINE)?;
     let runner = development(workspace, RUNNER)?;
-    let mortal = beside(&runner, &development(workspace, ENGINE)?)?;
+    let mortal = beside(&runner, &tote)?;
     let kernel = kernel::beside(&runner)?;
     let mut tally = drive(
         program(&runner).arg("--tote").arg(&tote).args(filter),
@@ -59,6 +65,24 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
         let mut command = stage.command(RUNNER);
         command.arg("--tote").arg(stage.binary("tote")).args(filter);
         tally += drive(&mut command, user::NAME);
+    }
+    Ok(tally)
+}
+
+/// Runs a group of the tests, and the test of peak memory, with the release build, which users of `cargo run --release` have.
+///
+/// # Errors
+/// A package does not compile.
+pub(crate) fn of_release(workspace: &Workspace) -> Result<Tally> {
+    let tote = release(workspace, ENGINE)?;
+    let runner = development(workspace, RUNNER)?;
+    let mut tally = Tally::default();
+    for filter in [GROUP, MEMORY] {
+        println!("running {filter} with the release build");
+        tally += drive(
+            program(&runner).arg("--tote").arg(&tote).arg(filter),
+            "release build",
+        );
     }
     Ok(tally)
 }

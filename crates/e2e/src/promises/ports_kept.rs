@@ -23,6 +23,11 @@ pub(super) const TESTS: &[Test] = &[
     test("ports::a_port_goes_with_its_network", NEEDS, disconnected),
     test("ports::a_port_moves_to_the_network_that_is_left", NEEDS, moved),
     test("ports::two_state_roots_share_the_machine", NEEDS, two_roots),
+    test(
+        "ports::state_roots_that_end_together_leave_no_rule",
+        NEEDS,
+        ends_together,
+    ),
     test("ports::networks_that_cannot_publish_refuse_it", NEEDS, refused),
 ];
 
@@ -198,6 +203,20 @@ while nft list table inet tote >/dev/null 2>&1; do sleep 0.02; done
 rm -r "$STATE/second"
 "#;
     shows(cx, script, "1\n1\n")
+}
+
+/// Each of those that end together sees the rules of the others, and none is the last.
+fn ends_together(cx: &Context) -> Result<()> {
+    let script = r#"
+of() { root=$1; shift; "$TOTE" --root "$STATE/$root" "$@"; }
+for root in 1 2 3 4 5 6; do of $root run -d --name c --network bridge "$IMAGE" sleep 300 >/dev/null; done
+removals=
+for root in 1 2 3 4 5 6; do of $root rm -f c >/dev/null & removals="$removals $!"; done
+wait $removals
+while nft list table inet tote >/dev/null 2>&1; do sleep 0.02; done
+rm -r "$STATE"/[1-6]
+"#;
+    shows(cx, script, "")
 }
 
 fn refused(cx: &Context) -> Result<()> {
