@@ -1,171 +1,105 @@
 //! QMP, QEMU's machine protocol: lines of JSON, here without reading and writing them.
 
 use crate::VmmError;
+use crate::migration::Migration;
+use crate::plug::Plugs;
+use crate::swap::Swap;
 use rustix::fd::OwnedFd;
-use rustix::fs::FileType;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
 
 /// Longest line that is kept: QEMU's own are shorter.
 const LINE: usize = 64 << 10;
 
-/// Name under which QEMU is given the file of a machine's state.
-const STATE: &str = "state";
-
-/// Attempts, in the words of an error that says one failed.
-const HELLO: &str = "begin a conversation";
-const RUN: &str = "let the machine run";
-const RESUME: &str = "resume the machine";
-const SAVE: &str = "save the machine";
-const EXCHANGE: &str = "change the content of a disk";
-
-/// Command that waits for the answers to those before it.
-#[derive(Debug)]
-struct Asked {
-    command: Value,
-    attempt: &'static str,
-    /// Descriptor that goes along.
-    file: Option<OwnedFd>,
+/// State of the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// QEMU has not said hello.
+    Silent,
+    /// The capabilities are asked for.
+    Greeted,
+    /// The machine takes its state, which another one has saved.
+    Loads,
+    /// The machine is asked to run.
+    Asked,
+    /// The machine runs.
+    Runs,
 }
 
-/// Migration, which QEMU's events tell of: that of a machine's state from or to a file.
+/// Work whose command QEMU has got, and that waits for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Migration {
-    None,
-    /// A machine takes its state.
-    Loads,
-    /// A machine gives its state.
-    Saves,
-    /// A machine has given its state.
-    Saved,
+enum Owner {
+    Migration,
+    Plugs,
+    Swap,
 }
 
 /// A line for QEMU, and the descriptor that comes with it.
 type Line = (Vec<u8>, Option<OwnedFd>);
 
-/// The client's side of a conversation that lets a machine run which was started with `-S`: one command at a time.
+/// The client's side of a conversation that lets a machine run which was started with `-S`, and changes its disks then. Each command waits
+/// for the answer to the one before, also to that of another [`Owner`].
 #[derive(Debug)]
 pub(crate) struct Qmp {
-    greeted: bool,
-    answered: bool,
-    /// Attempt of the command whose answer has not come.
-    asked: Option<&'static str>,
-    waiting: VecDeque<Asked>,
-    migration: Migration,
+    state: State,
     line: Vec<u8>,
-    /// The next line for QEMU.
+    /// The next line before the machine runs.
     out: Option<Line>,
-    /// Number of files that were put in the place of others.
-    files: u32,
-    /// End of the last such exchange.
-    replaced: Option<Result<(), VmmError>>,
+    /// Owner of the command that has no answer yet, once the machine runs or takes its state.
+    asked: Option<Owner>,
+    /// State that is taken or saved.
+    migration: Migration,
+    /// Disks that come and go.
+    pub(crate) plugs: Plugs,
+    /// Exchange of what a disk has.
+    pub(crate) swap: Swap,
 }
 
 impl Qmp {
     /// Begins a conversation; a machine that goes on from a template has the descriptor with its state.
     pub(crate) fn new(state: Option<i32>) -> Self {
-        let mut qmp = Self {
-            greeted: false,
-            answered: false,
-            asked: None,
-            waiting: VecDeque::new(),
-            migration: state.map_or(Migration::None, |_| Migration::Loads),
+        Self {
+            state: State::Silent,
             line: Vec::new(),
             out: None,
-            files: 0,
-            replaced: None,
-        };
-        qmp.ask(HELLO, json!({ "execute": "qmp_capabilities" }));
-        if let Some(state) = state {
-            qmp.share_memory();
-            let uri = format!("fd:{state}");
-            qmp.ask(RESUME, command("migrate-incoming", json!({ "uri": uri })));
+            asked: None,
+            migration: state.map(Migration::load).unwrap_or_default(),
+            plugs: Plugs::default(),
+            swap: Swap::default(),
         }
-        qmp.ask(RUN, json!({ "execute": "cont" }));
-        qmp
+    }
+
+    /// Returns the line that has to be sent now, and forgets it.
+    pub(crate) fn take_outgoing(&mut self) -> Option<Line> {
+        if self.state != State::Runs || self.asked.is_some() {
+            return self.out.take();
+        }
+        // A person waits for an exchange, which has a few commands; those of other disks wait meanwhile.
+        let save = self.migration.ask().map(|step| (Owner::Migration, step));
+        let swap = || self.swap.ask().map(|step| (Owner::Swap, step));
+        let plugs = || self.plugs.ask().map(|step| (Owner::Plugs, step));
+        let (owner, (command, fd)) = save.or_else(swap).or_else(plugs)?;
+        self.asked = Some(owner);
+        Some((ended(&command), fd))
     }
 
     /// Has the machine saved, with its state in the file.
     pub(crate) fn save(&mut self, state: OwnedFd) {
-        self.ask(SAVE, json!({ "execute": "stop" }));
-        self.share_memory();
-        self.waiting.push_back(Asked {
-            command: command("getfd", json!({ "fdname": STATE })),
-            attempt: SAVE,
-            file: Some(state),
-        });
-        let uri = format!("fd:{STATE}");
-        self.ask(SAVE, command("migrate", json!({ "uri": uri })));
-        self.migration = Migration::Saves;
-        self.go_on();
-    }
-
-    /// Puts a file in the place of what a disk has: only its bytes change, so the guest's device stays. The file of the exchange before is
-    /// closed then. A socket leads to a server that speaks NBD.
-    pub(crate) fn replace(&mut self, serial: &str, file: OwnedFd) {
-        let (old, new) = (self.files, self.files + 1);
-        self.files = new;
-        let node = |number| format!("{serial}{number}");
-        let (add, open, forget) = if is_socket(&file) {
-            let server = json!({ "type": "fd", "str": node(new) });
-            let open =
-                json!({ "driver": "nbd", "node-name": node(new), "read-only": true, "server": server });
-            (command("getfd", json!({ "fdname": node(new) })), open, None)
-        } else {
-            let open = json!({
-                "driver": "file",
-                "node-name": node(new),
-                "read-only": true,
-                "filename": format!("/dev/fdset/{new}"),
-            });
-            // QEMU has a copy of its own then.
-            let forget = command("remove-fd", json!({ "fdset-id": new }));
-            (command("add-fd", json!({ "fdset-id": new })), open, Some(forget))
-        };
-        let turn = json!({
-            "options": [{ "driver": "raw", "node-name": serial, "read-only": true, "file": node(new) }],
-        });
-        self.replaced = None;
-        self.waiting.push_back(Asked {
-            command: add,
-            attempt: EXCHANGE,
-            file: Some(file),
-        });
-        let steps = [
-            Some(command("blockdev-add", open)),
-            Some(command("blockdev-reopen", turn)),
-            forget,
-            (old > 0).then(|| command("blockdev-del", json!({ "node-name": node(old) }))),
-        ];
-        for step in steps.into_iter().flatten() {
-            self.ask(EXCHANGE, step);
-        }
-        self.go_on();
-    }
-
-    /// Returns how [`Qmp::replace`] has ended, once.
-    pub(crate) fn replaced(&mut self) -> Option<Result<(), VmmError>> {
-        self.replaced.take()
+        self.migration.save(state);
     }
 
     /// True once the machine is saved.
     pub(crate) fn is_saved(&self) -> bool {
-        self.migration == Migration::Saved
+        self.migration.is_saved()
     }
 
     /// True once QEMU has begun to answer: it has opened its files then.
     pub(crate) fn is_answered(&self) -> bool {
-        self.answered
+        !matches!(self.state, State::Silent | State::Greeted)
     }
 
-    /// Returns the line that has to be sent, and forgets it.
-    pub(crate) fn take_outgoing(&mut self) -> Option<Line> {
-        self.out.take()
-    }
-
-    /// True once the machine runs, and nothing else is asked of QEMU.
+    /// True once the machine runs.
     pub(crate) fn runs(&self) -> bool {
-        self.greeted && self.asked.is_none() && self.waiting.is_empty()
+        self.state == State::Runs
     }
 
     /// Takes bytes of QEMU.
@@ -186,165 +120,137 @@ impl Qmp {
     }
 
     fn hear(&mut self, message: &Value) -> Result<(), VmmError> {
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        if message.get("event").and_then(Value::as_str) == Some("MIGRATION") {
+            let status = message.pointer("/data/status").and_then(Value::as_str);
+            self.migration.hear(status.unwrap_or_default())?;
+            self.load();
+            return Ok(());
+        }
+        if self.state == State::Runs {
+            return self.follow(message);
+        }
         if let Some(error) = message.get("error") {
-            return self.refused(text(error.get("desc")));
+            let attempt = match self.state {
+                State::Loads => return Err(self.migration.refused(reason(error))),
+                State::Asked => "let the machine run",
+                _ => "begin a conversation",
+            };
+            let reason = reason(error);
+            return Err(VmmError::Refused { attempt, reason });
         }
-        if message.get("QMP").is_some() && !self.greeted {
-            self.greeted = true;
-            self.go_on();
-        } else if message.get("return").is_some() {
-            let done = self.asked.take();
-            self.answered = true;
-            if done == Some(EXCHANGE) && !self.exchanges() {
-                self.replaced = Some(Ok(()));
+        let is_greeting = message.get("QMP").is_some();
+        let is_return = message.get("return").is_some();
+        self.state = match (self.state, is_greeting, is_return) {
+            (State::Silent, true, _) => {
+                self.ask("qmp_capabilities");
+                State::Greeted
             }
-            self.go_on();
-        } else if message.get("event").and_then(Value::as_str) == Some("MIGRATION") {
-            self.hear_migration(&text(message.pointer("/data/status")))?;
-        }
-        // Other events tell nothing that the end of the process does not.
-        Ok(())
-    }
-
-    /// True if the next command is a step of an exchange.
-    fn exchanges(&self) -> bool {
-        self.waiting.front().is_some_and(|next| next.attempt == EXCHANGE)
-    }
-
-    /// Takes that QEMU refuses a command. After a refused exchange the machine goes on with what it has.
-    fn refused(&mut self, reason: String) -> Result<(), VmmError> {
-        let attempt = self.asked.take().unwrap_or(HELLO);
-        let refused = VmmError::Refused { attempt, reason };
-        if attempt != EXCHANGE {
-            return Err(refused);
-        }
-        while self.exchanges() {
-            self.waiting.pop_front();
-        }
-        self.replaced = Some(Err(refused));
-        self.go_on();
-        Ok(())
-    }
-
-    /// Takes how far a migration has come.
-    fn hear_migration(&mut self, status: &str) -> Result<(), VmmError> {
-        let attempt = match self.migration {
-            Migration::Loads => RESUME,
-            Migration::Saves => SAVE,
-            Migration::None | Migration::Saved => return Ok(()),
+            (State::Greeted, _, true) if self.migration.loads() => State::Loads,
+            (State::Greeted, _, true) => {
+                self.ask("cont");
+                State::Asked
+            }
+            (State::Loads, _, true) => {
+                self.asked = None;
+                State::Loads
+            }
+            (State::Asked, _, true) => State::Runs,
+            // Events, which tell nothing that the end of the process does not.
+            (state, ..) => state,
         };
-        match (status, self.migration) {
-            ("completed", Migration::Loads) => {
-                self.migration = Migration::None;
-                self.go_on();
-            }
-            ("completed", _) => self.migration = Migration::Saved,
-            ("failed" | "cancelled", _) => {
-                return Err(VmmError::Refused {
-                    attempt,
-                    reason: "it has not said why".to_owned(),
-                });
-            }
-            _ => {}
-        }
+        self.load();
         Ok(())
     }
 
-    /// Has the memory left out of what is saved, which is a file itself, and progress told.
-    fn share_memory(&mut self) {
-        let on = |name: &str| json!({ "capability": name, "state": true });
-        let capabilities = json!({ "capabilities": [on("x-ignore-shared"), on("events")] });
-        self.ask(
-            "leave the memory out",
-            command("migrate-set-capabilities", capabilities),
-        );
-    }
-
-    fn ask(&mut self, attempt: &'static str, command: Value) {
-        self.waiting.push_back(Asked {
-            command,
-            attempt,
-            file: None,
-        });
-    }
-
-    /// Sends the next command, if no other one waits for its answer.
-    fn go_on(&mut self) {
-        if !self.greeted || self.asked.is_some() {
+    /// Asks for the next step of a machine that takes its state, and at last for the machine to run: it stands still after that, as it did when
+    /// it was saved.
+    fn load(&mut self) {
+        if self.state != State::Loads || self.asked.is_some() {
             return;
         }
-        // A machine that takes its state stands still after that, as it did when it was saved; `cont` is for then.
-        let loads = self.migration == Migration::Loads;
-        if let Some(next) = self.waiting.pop_front_if(|next| !loads || next.attempt != RUN) {
-            self.asked = Some(next.attempt);
-            let mut bytes = next.command.to_string().into_bytes();
-            bytes.push(b'\n');
-            self.out = Some((bytes, next.file));
+        if let Some((command, fd)) = self.migration.ask() {
+            self.asked = Some(Owner::Migration);
+            self.out = Some((ended(&command), fd));
+        } else if !self.migration.loads() {
+            self.ask("cont");
+            self.state = State::Asked;
         }
+    }
+
+    /// Takes what QEMU says of the disks of a machine that runs. Other events tell nothing that the end of the process does not.
+    fn follow(&mut self, message: &Value) -> Result<(), VmmError> {
+        let answer = match (message.get("error"), message.get("return")) {
+            (Some(error), _) => Err(reason(error)),
+            (None, Some(_)) => Ok(()),
+            (None, None) => {
+                if message.get("event").and_then(Value::as_str) == Some("DEVICE_DELETED") {
+                    let device = message.pointer("/data/device").and_then(Value::as_str);
+                    self.plugs.let_go(device.unwrap_or_default());
+                }
+                return Ok(());
+            }
+        };
+        match self.asked.take() {
+            Some(Owner::Migration) => answer.map_err(|reason| self.migration.refused(reason))?,
+            Some(Owner::Plugs) => self.plugs.answered(answer),
+            Some(Owner::Swap) => self.swap.answered(answer),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, command: &str) {
+        self.out = Some((ended(&json!({ "execute": command })), None));
     }
 }
 
-fn is_socket(file: &OwnedFd) -> bool {
-    let found = rustix::fs::fstat(file);
-    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Socket)
+/// Returns QEMU's reason for an error.
+fn reason(error: &Value) -> String {
+    let reason = error.get("desc").and_then(Value::as_str);
+    reason.unwrap_or_default().to_owned()
 }
 
-fn command(name: &str, arguments: Value) -> Value {
-    json!({ "execute": name, "arguments": arguments })
+fn ended(message: &Value) -> Vec<u8> {
+    (message.to_string() + "\n").into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Change, Plug};
+
+    /// Answers with these lines; returns the commands that were given, and whether a descriptor came along.
+    fn answered(qmp: &mut Qmp, answers: &[&str]) -> Vec<(String, bool)> {
+        let mut given = Vec::new();
+        let mut answers = answers.iter();
+        while let Some((line, file)) = qmp.take_outgoing() {
+            let value: Value = serde_json::from_slice(&line).unwrap();
+            given.push((value["execute"].as_str().unwrap().to_owned(), file.is_some()));
+            let Some(answer) = answers.next() else { break };
+            qmp.received(answer.as_bytes()).unwrap();
+            qmp.received(b"\n").unwrap();
+        }
+        given
+    }
+
+    fn running() -> Qmp {
+        let mut qmp = Qmp::new(None);
+        qmp.received(b"{\"QMP\": {}}\n").unwrap();
+        answered(&mut qmp, &[OK, OK]);
+        assert!(qmp.runs());
+        qmp
+    }
 
     const OK: &str = "{\"return\": {}}";
     const EVENT: &str = "{\"event\": \"RTC_CHANGE\"}";
-    const REFUSED: &[u8] = b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\n";
-
-    /// Answers each command with `{}`; returns the commands, with whether a descriptor came along.
-    fn conversation(qmp: &mut Qmp) -> Vec<Value> {
-        let mut said = Vec::new();
-        while let Some((line, file)) = qmp.take_outgoing() {
-            let mut command: Value = serde_json::from_slice(&line).unwrap();
-            command["file"] = file.is_some().into();
-            said.push(command);
-            qmp.received(format!("{EVENT}\r\n{OK}\r\n").as_bytes()).unwrap();
-        }
-        said
-    }
-
-    fn names(said: &[Value]) -> Vec<&str> {
-        said.iter()
-            .filter_map(|command| command["execute"].as_str())
-            .collect()
-    }
-
-    fn files(said: &[Value]) -> Vec<bool> {
-        said.iter().map(|command| command["file"] == true).collect()
-    }
-
-    fn status(status: &str) -> Vec<u8> {
-        format!("{{\"event\": \"MIGRATION\", \"data\": {{\"status\": \"{status}\"}}}}\n").into_bytes()
-    }
 
     fn file() -> OwnedFd {
         std::fs::File::open("/dev/null").unwrap().into()
     }
 
-    /// A machine that has booted.
-    fn running() -> Qmp {
-        let mut qmp = Qmp::new(None);
-        qmp.received(b"{\"QMP\": {}}\n").unwrap();
-        conversation(&mut qmp);
-        assert!(qmp.runs());
-        qmp
-    }
-
     #[test]
     fn it_lets_the_machine_run() {
         let mut qmp = Qmp::new(None);
-        assert!(qmp.take_outgoing().is_none(), "QEMU speaks first");
         qmp.received(b"{\"QMP\": {\"version\": {}}}\r\n").unwrap();
         let said = |qmp: &mut Qmp| String::from_utf8(qmp.take_outgoing().unwrap().0).unwrap();
         assert_eq!(said(&mut qmp), "{\"execute\":\"qmp_capabilities\"}\n");
@@ -354,6 +260,9 @@ mod tests {
         assert!(!qmp.runs());
         qmp.received(b"\n{\"return\": {}}\n").unwrap();
         assert!(qmp.runs());
+        let mut qmp = Qmp::new(None);
+        let refused = qmp.received(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\n");
+        assert!(matches!(refused, Err(VmmError::Refused { .. })));
         assert!(matches!(
             Qmp::new(None).received(b"hello\n"),
             Err(VmmError::Qmp(_))
@@ -365,82 +274,23 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_saved() {
-        let mut qmp = running();
-        qmp.save(file());
-        let said = conversation(&mut qmp);
-        assert_eq!(
-            names(&said),
-            ["stop", "migrate-set-capabilities", "getfd", "migrate"]
-        );
-        assert_eq!(files(&said), [false, false, true, false]);
-        assert!(!qmp.is_saved());
-        qmp.received(&status("active")).unwrap();
-        assert!(!qmp.is_saved());
-        qmp.received(&status("completed")).unwrap();
-        assert!(qmp.is_saved());
-        let mut failing = Qmp::new(None);
-        failing.save(file());
-        assert!(matches!(
-            failing.received(&status("failed")),
-            Err(VmmError::Refused { .. })
-        ));
-    }
-
-    #[test]
-    fn a_machine_goes_on_and_has_its_disk_exchanged() {
-        let mut qmp = Qmp::new(Some(7));
-        qmp.received(b"{\"QMP\": {}}\n").unwrap();
-        let said = conversation(&mut qmp);
-        let expected = ["qmp_capabilities", "migrate-set-capabilities", "migrate-incoming"];
-        assert_eq!(names(&said), expected);
-        assert_eq!(said[2]["arguments"]["uri"], "fd:7");
-        assert!(!qmp.runs(), "it does not run before its state is there");
-        qmp.received(&status("completed")).unwrap();
-        assert_eq!(names(&conversation(&mut qmp)), ["cont"]);
-        assert!(qmp.runs() && qmp.replaced().is_none());
-        // What it tells of its own migration is not that it was saved.
-        qmp.received(&status("completed")).unwrap();
-        assert!(!qmp.is_saved());
-        qmp.replace("tools", file());
-        let said = conversation(&mut qmp);
-        let expected = ["add-fd", "blockdev-add", "blockdev-reopen", "remove-fd"];
-        assert_eq!(names(&said), expected);
-        assert!(matches!(qmp.replaced(), Some(Ok(()))));
-    }
-
-    #[test]
-    fn an_error_says_what_was_attempted() {
-        let begun = Qmp::new(None).received(REFUSED).unwrap_err().to_string();
-        assert_eq!(
-            begun,
-            "the virtual machine monitor cannot begin a conversation: no"
-        );
-        let mut qmp = Qmp::new(Some(7));
-        qmp.received(b"{\"QMP\": {}}\n{\"return\": {}}\n{\"return\": {}}\n")
-            .unwrap();
-        let text = qmp.received(REFUSED).unwrap_err().to_string();
-        assert_eq!(text, "the virtual machine monitor cannot resume the machine: no");
-    }
-
-    #[test]
     fn the_file_of_a_disk_is_exchanged() {
         let mut qmp = running();
         for (round, last) in [(1, "remove-fd"), (2, "blockdev-del")] {
-            qmp.replace("tools", file());
-            assert!(qmp.replaced().is_none());
-            let said = conversation(&mut qmp);
-            let names = names(&said);
+            qmp.swap.replace("tools", file());
+            assert!(qmp.swap.replaced().is_none());
+            let given = answered(&mut qmp, &[OK, OK, OK, OK, OK]);
+            let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(
                 names[..3],
                 ["add-fd", "blockdev-add", "blockdev-reopen"],
                 "{round}"
             );
             assert_eq!(names.last(), Some(&last));
-            assert_eq!(files(&said).iter().filter(|file| **file).count(), 1);
-            assert!(files(&said)[0]);
-            assert!(matches!(qmp.replaced(), Some(Ok(()))));
-            assert!(qmp.replaced().is_none(), "it is told once");
+            assert_eq!(given.iter().filter(|(_, file)| *file).count(), 1);
+            assert!(given[0].1);
+            assert!(matches!(qmp.swap.replaced(), Some(Ok(()))));
+            assert!(qmp.swap.replaced().is_none(), "it is told once");
             qmp.received(format!("{EVENT}\n").as_bytes()).unwrap();
         }
     }
@@ -449,27 +299,137 @@ mod tests {
     fn a_socket_leads_to_a_server() {
         let mut qmp = running();
         let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        qmp.replace("tools", socket.into());
-        let said = conversation(&mut qmp);
-        assert_eq!(names(&said), ["getfd", "blockdev-add", "blockdev-reopen"]);
-        assert!(files(&said)[0] && matches!(qmp.replaced(), Some(Ok(()))));
+        qmp.swap.replace("tools", socket.into());
+        let given = answered(&mut qmp, &[OK, OK, OK]);
+        let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["getfd", "blockdev-add", "blockdev-reopen"]);
+        assert!(given[0].1 && matches!(qmp.swap.replaced(), Some(Ok(()))));
     }
 
     #[test]
     fn a_refused_exchange_leaves_the_machine_running() {
         let mut qmp = running();
-        qmp.replace("tools", file());
-        assert!(qmp.take_outgoing().is_some());
-        qmp.received(format!("{OK}\n").as_bytes()).unwrap();
-        assert!(qmp.take_outgoing().is_some() && !qmp.runs());
-        qmp.received(REFUSED).unwrap();
-        let Some(Err(error)) = qmp.replaced() else {
+        qmp.swap.replace("tools", file());
+        let refused = "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no such node\"}}";
+        assert_eq!(answered(&mut qmp, &[OK, refused]).len(), 2);
+        let Some(Err(error)) = qmp.swap.replaced() else {
             panic!("it is refused");
         };
+        assert!(error.to_string().contains("no such node"), "{error}");
+        assert!(qmp.runs());
+    }
+
+    #[test]
+    fn an_answer_goes_to_who_has_asked() {
+        let mut qmp = running();
+        let plug = |serial: &str| Plug {
+            serial: serial.to_owned(),
+            file: file(),
+            readonly: true,
+        };
+        qmp.plugs.attach(plug("good"));
+        qmp.plugs.attach(plug("bad"));
+        // The first command of a disk is on its way when an exchange begins.
+        let first: Value = serde_json::from_slice(&qmp.take_outgoing().unwrap().0).unwrap();
+        assert_eq!(first["arguments"]["fdset-id"], 1);
+        qmp.swap.replace("tools", file());
+        assert!(qmp.take_outgoing().is_none(), "one command at a time");
+        qmp.received(format!("{OK}\n{EVENT}\n").as_bytes()).unwrap();
+        let refused = "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}";
+        // Four of the exchange, two of the first disk; the second one is refused.
+        let given = answered(&mut qmp, &[OK, OK, OK, OK, OK, OK, refused]);
+        let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
-            error.to_string(),
-            "the virtual machine monitor cannot change the content of a disk: no"
+            names,
+            [
+                "add-fd",
+                "blockdev-add",
+                "blockdev-reopen",
+                "remove-fd",
+                "blockdev-add",
+                "device_add",
+                "add-fd",
+                "remove-fd"
+            ]
         );
-        assert!(qmp.runs() && qmp.take_outgoing().is_none());
+        assert!(matches!(qmp.swap.replaced(), Some(Ok(()))));
+        assert_eq!(qmp.plugs.take_changes(), [Change::Attached("good".to_owned())]);
+        qmp.received(format!("{OK}\n").as_bytes()).unwrap();
+        let changes = qmp.plugs.take_changes();
+        assert_eq!(changes, [Change::Refused("bad".to_owned(), "no".to_owned())]);
+    }
+
+    #[test]
+    fn descriptors_of_both_have_numbers_of_their_own() {
+        let mut qmp = running();
+        qmp.swap.replace("tools", file());
+        let (line, _) = qmp.take_outgoing().unwrap();
+        let command: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(command["arguments"]["fdset-id"], 256);
+    }
+
+    fn status(status: &str) -> Vec<u8> {
+        format!("{{\"event\": \"MIGRATION\", \"data\": {{\"status\": \"{status}\"}}}}\n").into_bytes()
+    }
+
+    fn names(given: &[(String, bool)]) -> Vec<&str> {
+        given.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_machine_is_saved() {
+        let mut qmp = running();
+        qmp.save(file());
+        let given = answered(&mut qmp, &[OK, OK, OK, OK]);
+        assert_eq!(
+            names(&given),
+            ["stop", "migrate-set-capabilities", "getfd", "migrate"]
+        );
+        assert_eq!(given.iter().position(|(_, file)| *file), Some(2));
+        for (news, is_saved) in [("active", false), ("completed", true)] {
+            assert!(!qmp.is_saved());
+            qmp.received(&status(news)).unwrap();
+            assert_eq!(qmp.is_saved(), is_saved);
+        }
+        let mut failing = running();
+        failing.save(file());
+        let failed = failing.received(&status("failed"));
+        assert!(matches!(failed, Err(VmmError::Refused { .. })));
+    }
+
+    #[test]
+    fn a_machine_goes_on_and_has_its_disk_exchanged() {
+        let mut qmp = Qmp::new(Some(7));
+        qmp.received(b"{\"QMP\": {}}\n").unwrap();
+        let given = answered(&mut qmp, &[OK, OK]);
+        assert_eq!(names(&given), ["qmp_capabilities", "migrate-set-capabilities"]);
+        assert!(qmp.is_answered());
+        let (line, _) = qmp.take_outgoing().unwrap();
+        let load: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(load["arguments"]["uri"], "fd:7");
+        // It may be done before the command is answered, and does not run before both.
+        qmp.received(&status("completed")).unwrap();
+        assert!(qmp.take_outgoing().is_none());
+        qmp.received(format!("{OK}\n").as_bytes()).unwrap();
+        assert_eq!(names(&answered(&mut qmp, &[OK])), ["cont"]);
+        assert!(qmp.runs() && !qmp.is_saved());
+        // The news that it has its state is not the news that it was saved.
+        qmp.received(&status("completed")).unwrap();
+        assert!(!qmp.is_saved());
+        qmp.swap.replace("tools", file());
+        let given = answered(&mut qmp, &[OK, OK, OK, OK]);
+        assert_eq!(
+            names(&given),
+            ["add-fd", "blockdev-add", "blockdev-reopen", "remove-fd"]
+        );
+    }
+
+    #[test]
+    fn a_state_that_is_refused_says_so() {
+        let mut qmp = Qmp::new(Some(7));
+        qmp.received(b"{\"QMP\": {}}\n").unwrap();
+        answered(&mut qmp, &[OK, OK]);
+        let refused = qmp.received(&status("failed")).unwrap_err().to_string();
+        assert!(refused.contains("cannot resume the machine"), "{refused}");
     }
 }

@@ -5,8 +5,8 @@
 //! cannot write to, and a filter of calls has QEMU's open(2) of it wait for this process, which answers with a descriptor to read.
 
 use crate::VmmError;
+use crate::arguments::empty_disk;
 use crate::machine::{Begin, Machine, Template};
-use crate::qemu::empty_disk;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -146,6 +146,7 @@ pub(crate) fn words(machine: &Machine) -> Vec<(&'static str, String)> {
 
 /// Returns QEMU's words for the disks of the template that the machine has not. The disk that visitors bring files to is not among them.
 pub(crate) fn absent_disks(machine: &Machine) -> impl Iterator<Item = (&'static str, String)> {
+    let bus = machine.board.bus();
     let all = machine
         .begin
         .template()
@@ -155,7 +156,7 @@ pub(crate) fn absent_disks(machine: &Machine) -> impl Iterator<Item = (&'static 
         Begin::Boot | Begin::Resume(_) => None,
     };
     let absent = machine.disks.len() + first.iter().len()..usize::from(all);
-    let absent = absent.flat_map(|at| {
+    let absent = absent.flat_map(move |at| {
         [
             (
                 "-blockdev",
@@ -163,13 +164,13 @@ pub(crate) fn absent_disks(machine: &Machine) -> impl Iterator<Item = (&'static 
             ),
             (
                 "-device",
-                format!("virtio-blk-device,drive=absent{at},serial=absent{at}"),
+                format!("virtio-blk-{bus},drive=absent{at},serial=absent{at}"),
             ),
         ]
     });
     first
         .into_iter()
-        .flat_map(|serial| empty_disk(serial))
+        .flat_map(move |serial| empty_disk(serial, bus))
         .chain(absent)
 }
 
@@ -180,5 +181,6 @@ pub(crate) fn absent_links(machine: &Machine) -> impl Iterator<Item = (&'static 
         .template()
         .map_or(0, |template| template.layout.links);
     let absent = machine.links.len()..usize::from(all);
-    absent.map(|_| ("-device", format!("virtio-net-device,mac={ABSENT_ADDRESS}")))
+    let device = format!("virtio-net-{},mac={ABSENT_ADDRESS}", machine.board.bus());
+    absent.map(move |_| ("-device", device.clone()))
 }

@@ -1,12 +1,12 @@
 //! Machines that go on from templates, with a VMM that boots nothing.
 
+use crate::arguments::arguments;
 use crate::attend::{Verdict, attend_within};
-use crate::qemu::arguments;
 use crate::save::save_within;
 use crate::streams::Streams;
 use crate::tests::{Fake, guest, machine};
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Begin, Disk, Layout, Link, Machine, Spare, Template, VmmError};
+use crate::{Begin, Change, Disk, Layout, Link, Machine, Plug, Spare, Template, VmmError};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
@@ -200,9 +200,17 @@ impl Booted for Saved {
         self.inner.ended()
     }
 
-    fn advance(&mut self) -> Result<(), VmmError> {
+    fn advance(&mut self) -> Result<Vec<Change>, VmmError> {
         self.is_saved = true;
-        Ok(())
+        Ok(Vec::new())
+    }
+
+    fn attach(&mut self, _: Plug) -> Result<(), VmmError> {
+        Err(VmmError::Elsewhere)
+    }
+
+    fn detach(&mut self, _: &str) -> Result<(), VmmError> {
+        Err(VmmError::Elsewhere)
     }
 
     fn replace(&mut self, _: &str, _: OwnedFd) -> Result<(), VmmError> {

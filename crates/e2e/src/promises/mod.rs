@@ -153,6 +153,8 @@ mod vm_disks;
 mod vm_ends;
 mod vm_exec;
 mod vm_networks;
+mod vm_oci;
+mod vm_pods;
 mod vm_pools;
 mod vm_shares;
 mod vm_template;
@@ -183,6 +185,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_ends::TESTS,
     vm_exec::TESTS,
     vm_networks::TESTS,
+    vm_oci::TESTS,
+    vm_pods::TESTS,
     vm_shares::TESTS,
     vm_pools::TESTS,
     vm_template::TESTS,

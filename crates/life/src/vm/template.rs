@@ -89,7 +89,7 @@ fn name(kernel: &Files, machine: &Machine) -> Result<String, EngineError> {
     // The directories have names that follow from what is in them.
     let above = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
     let mut text = format!(
-        "tote template 3\n{:?}\n{:?}\n{} {} {} {} {}.{}\n{} {} {} {LAYOUT:?} {:?}\n",
+        "tote template 3\n{:?}\n{:?}\n{} {} {} {} {}.{}\n{} {} {} {} {LAYOUT:?} {:?}\n",
         above(&kernel.vmlinux),
         above(&kernel.initramfs),
         machine.program.display(),
@@ -99,6 +99,7 @@ fn name(kernel: &Files, machine: &Machine) -> Result<String, EngineError> {
         vmm.mtime(),
         vmm.mtime_nsec(),
         machine.accel.name(),
+        machine.board.name(),
         machine.memory,
         machine.processors,
         machine.spare.as_ref().map(|spare| &spare.serial),
@@ -151,7 +152,8 @@ pub fn create(
     let mut options = RunOptions::default();
     options.set("isolation", &words)?;
     let kernel = files(home, false)?;
-    let machine = machine(&options.vm.unwrap_or_default(), &RunOptions::default(), &[])?;
+    let vm = options.vm.unwrap_or_default();
+    let machine = machine(home, (&vm, &RunOptions::default()), &[], false)?;
     let dir = directory(home);
     let _lock = locked(&dir)?;
     let id = name(&kernel, &machine)?;
@@ -255,7 +257,7 @@ pub fn list(home: &Home) -> Result<Vec<VmTemplateRow>, EngineError> {
             ..VmOptions::default()
         };
         let wanted = kernel.as_ref().and_then(|kernel| {
-            let machine = machine(&options, &RunOptions::default(), &[]).ok()?;
+            let machine = machine(home, (&options, &RunOptions::default()), &[], true).ok()?;
             name(kernel, &machine).ok()
         });
         rows.push(VmTemplateRow {
