@@ -103,3 +103,16 @@ fn without_memory() -> Step {
 fn command(name: &str, arguments: Value) -> Value {
     json!({ "execute": name, "arguments": arguments })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_comes_from_the_descriptor_that_qemu_has() {
+        let mut migration = Migration::load(7);
+        let (last, _) = std::iter::from_fn(|| migration.ask()).last().unwrap();
+        assert_eq!(last["arguments"]["uri"], "fd:7");
+        assert!(migration.loads());
+    }
+}

@@ -52,13 +52,10 @@ pub(crate) fn plan(
         shares,
         ..machine(making.home, (vm, options), &disks, dry)?
     };
-    // The disks of a pod's machine come and go, so it has no template.
-    let may_resume = !vm.boots && !machine.grows && !matches!(part, Part::Member(_));
-    let networks = options.network.attachments().len();
-    let template = match may_resume {
-        true => template::fitting(making.home, &kernel, (&machine, networks))?,
-        false => None,
-    };
+    let begins = !vm.boots && !matches!(part, Part::Member(_));
+    let links = options.network.attachments().len();
+    let template = begins.then(|| template::fitting(making.home, &kernel, (&machine, links)));
+    let template = template.transpose()?.flatten();
     let machine = Machine {
         begin: template.as_ref().map_or(Begin::Boot, Fitting::begin),
         ..machine

@@ -31,6 +31,18 @@ const LAYOUT: Layout = Layout { disks: 4, links: 1 };
 /// Bytes of `/proc/cpuinfo` that are about the first processor.
 const CPUINFO: u64 = 4096;
 
+/// A name that no template has, or more than one.
+#[derive(Debug, thiserror::Error)]
+#[error("no such template: {0}")]
+pub struct NoTemplate(String);
+
+tote_records::part!(NoTemplate);
+impl tote_records::PartError for NoTemplate {
+    fn hint(&self) -> Option<String> {
+        Some("tote vm template ls lists them".to_owned())
+    }
+}
+
 /// A template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmTemplate {
@@ -114,7 +126,8 @@ fn name(kernel: &Files, machine: &Machine) -> Result<String, EngineError> {
     Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns the template from which a machine goes on, if there is one. A machine with other devices than templates have boots.
+/// Returns the template from which a machine goes on, if there is one. A machine with other devices than templates have boots, and so does one
+/// whose disks come and go.
 pub(crate) fn fitting(
     home: &Home,
     kernel: &Files,
@@ -123,7 +136,7 @@ pub(crate) fn fitting(
     let all = directory(home);
     let has_room =
         (1..=usize::from(LAYOUT.disks)).contains(&machine.disks.len()) && links <= usize::from(LAYOUT.links);
-    if !has_room || machine.shares.is_some() || !record::is_there(&all)? {
+    if !has_room || machine.grows || machine.shares.is_some() || !record::is_there(&all)? {
         return Ok(None);
     }
     let id = name(kernel, machine)?;
@@ -290,12 +303,12 @@ fn size(dir: &Path) -> u64 {
 /// Removes a template, by its name or a beginning of it that no other one has. Machines that go on from it keep it.
 ///
 /// # Errors
-/// [`VmFault::NoTemplate`]; [`VmFault::File`].
+/// [`NoTemplate`]; [`VmFault::File`].
 pub fn remove(home: &Home, id: &str) -> Result<String, EngineError> {
     let dir = directory(home);
     let mut fit = names(&dir)?.into_iter().filter(|name| name.starts_with(id));
     let (Some(name), None) = (fit.next().filter(|_| !id.is_empty()), fit.next()) else {
-        return Err(VmFault::NoTemplate(id.to_owned()).into());
+        return Err(NoTemplate(id.to_owned()).into());
     };
     let _lock = locked(&dir)?;
     let path = dir.join(&name);
@@ -304,7 +317,7 @@ pub fn remove(home: &Home, id: &str) -> Result<String, EngineError> {
     let moved = std::fs::rename(&path, gone.join("old"));
     best_effort(tote_sys::remove_tree(&gone));
     match moved {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(VmFault::NoTemplate(name).into()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(NoTemplate(name).into()),
         Err(error) => Err(VmFault::file("remove", path)(error).into()),
         Ok(()) => Ok(name),
     }

@@ -57,9 +57,6 @@ pub enum VmFault {
         /// Least memory.
         least: u64,
     },
-    /// There is no such template, or more than one.
-    #[error("no such template: {0}")]
-    NoTemplate(String),
     /// A command that reaches into a container.
     #[error(
         "cannot {attempt} container {container}: it is in a virtual machine, whose processes and files are not this machine's"
@@ -138,7 +135,6 @@ impl tote_records::PartError for VmFault {
             Self::NoVmm(_) => {
                 "apt-get install qemu-system-x86, or the package of that program in another distribution"
             }
-            Self::NoTemplate(_) => "tote vm template ls lists them",
             Self::NoServer => {
                 "apt-get install virtiofsd, or qemu-system-common in Debian 12; -v disk:NAME:/path needs none, nor does 9p, which the kernel of linux-image-amd64 has"
             }
