@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use tote_bundle::{RunOptions, VmOptions};
 use tote_state::record;
 use tote_sys::best_effort;
-use tote_vmm::{Begin, Layout, Machine, Qemu, Template};
+use tote_vmm::{Accel, Begin, Board, Layout, Machine, Qemu, Template};
 
 /// Names of files, in the state root as well as in sandboxes.
 pub(crate) const MEMORY: &str = "memory";
@@ -126,6 +126,11 @@ fn name(kernel: &Files, machine: &Machine) -> Result<String, EngineError> {
     Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// True for machines of which templates are known to go on: QEMU's translator executes them, and they have no PCI.
+fn may_be_saved(machine: &Machine) -> bool {
+    (machine.accel, machine.board) == (Accel::Tcg, Board::Microvm)
+}
+
 /// Returns the template from which a machine goes on, if there is one. A machine with other devices than templates have boots, and so does one
 /// whose disks come and go.
 pub(crate) fn fitting(
@@ -136,7 +141,12 @@ pub(crate) fn fitting(
     let all = directory(home);
     let has_room =
         (1..=usize::from(LAYOUT.disks)).contains(&machine.disks.len()) && links <= usize::from(LAYOUT.links);
-    if !has_room || machine.grows || machine.shares.is_some() || !record::is_there(&all)? {
+    if !has_room
+        || !may_be_saved(machine)
+        || machine.grows
+        || machine.shares.is_some()
+        || !record::is_there(&all)?
+    {
         return Ok(None);
     }
     let id = name(kernel, machine)?;
@@ -167,6 +177,10 @@ pub fn create(
     let kernel = files(home, false)?;
     let vm = options.vm.unwrap_or_default();
     let machine = machine(home, (&vm, &RunOptions::default()), &[], false)?;
+    if !may_be_saved(&machine) {
+        let (option, reason) = ("a template", "machines with KVM, and those of type q35, boot");
+        return Err(VmFault::Option { option, reason }.into());
+    }
     let dir = directory(home);
     let _lock = locked(&dir)?;
     let id = name(&kernel, &machine)?;
