@@ -19,6 +19,7 @@ pub(super) const TESTS: &[Test] = &[
     test("vm_pods::each_has_a_life_of_its_own", NEEDS, lives).slow(5),
     test("vm_pods::started_stopped_and_removed_together", NEEDS, together).slow(6),
     test("vm_pods::debug_brings_tools_to_a_member", NEEDS, debugged).slow(3),
+    test("vm_pods::a_machine_with_pci_has_the_same", NEEDS, pci).slow(4),
     test(
         "vm_pods::what_cannot_be_is_refused",
         &[Need::GuestKernel],
@@ -133,7 +134,36 @@ fn debugged(cx: &Context) -> Result<()> {
     ensure!(inside.wait()? == 5, "the shell's exit code");
     drop(outer);
     inside.finish()?;
+    // The infra container has a process, whose tree has nothing but that.
+    let infra = done(cx, &["pod", "inspect", "-f", "{{.InfraContainerID}}", "p"])?;
+    let script = "ls /target/pause; hostname";
+    let said = done(cx, &["debug", "--tools", "app", &infra, "sh", "-c", script])?;
+    ensure!(said == "/target/pause\np", "{said}");
     done(cx, &["pod", "rm", "-f", "p"])?;
+    nothing(cx)
+}
+
+/// Disks that come and go, and tools, in a pod whose machine is a PC.
+fn pci(cx: &Context) -> Result<()> {
+    prepare(cx)?;
+    let isolation = ["--isolation", "vm=machine=q35", "--network", "none"];
+    done(cx, &[&["pod", "create"], &isolation[..], &["p"]].concat())?;
+    let volume = ["-v", "disk:data,size=64m:/data"];
+    member(cx, "one", &volume)?;
+    let script = "test -n \"$(ls /sys/bus/pci/devices)\" && echo kept >/data/file";
+    done(cx, &["exec", "one", "sh", "-c", script])?;
+    let words = ["debug", "--tools", "app", "one", "cat", "/target/data/file"];
+    ensure!(done(cx, &words)? == "kept");
+    done(cx, &["rm", "-f", "-t", "0", "one"])?;
+    let again = [
+        &["run", "--rm", "--pod", "p"],
+        &volume[..],
+        &["app", "cat", "/data/file"],
+    ]
+    .concat();
+    ensure!(done(cx, &again)? == "kept");
+    done(cx, &["pod", "rm", "-f", "p"])?;
+    done(cx, &["volume", "rm", "data"])?;
     nothing(cx)
 }
 
