@@ -37,6 +37,7 @@ pub(crate) fn serve((port, spare): (OwnedFd, Option<Spare>), at_root: RootFn) ->
         guest: Guest::new(&crate::machine::release()),
         sessions: BTreeMap::new(),
         spare,
+        has_begun: false,
         tried: false,
     };
     crate::spare::seal();
@@ -51,6 +52,8 @@ struct Agent {
     sessions: BTreeMap<u16, Session>,
     /// The next worker, once there was time to make it.
     spare: Option<Spare>,
+    /// True once a process was asked for.
+    has_begun: bool,
     /// True once it was made since the last one was given work.
     tried: bool,
 }
@@ -113,7 +116,7 @@ impl Agent {
             }
         }
         // Before a container runs, no process can join it; and one that begins is not to share the processor.
-        let is_quiet = !self.sessions.is_empty() && self.sessions.values().all(Session::runs);
+        let is_quiet = self.has_begun && self.sessions.values().all(Session::runs);
         let timeout = (is_quiet && self.spare.is_none() && !self.tried).then_some(&QUIET);
         match poll(&mut fds, timeout) {
             Ok(0) => {
@@ -208,7 +211,7 @@ impl Agent {
             size: terminal,
             joined,
         };
-        self.tried = false;
+        (self.has_begun, self.tried) = (true, false);
         let spare = match self.spare.take() {
             Some(spare) => spare,
             None => Spare::fork(&mut self.sessions, None, self.at_root)?,

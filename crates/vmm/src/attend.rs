@@ -2,6 +2,7 @@
 
 mod ready;
 
+use crate::bringer::Bringer;
 use crate::console::{Tail, last_words};
 use crate::shares::Server;
 use crate::sleeper::Sleeper;
@@ -9,8 +10,7 @@ use crate::streams::{KILL_IN_GUEST, OUTPUTS, RESIZED, Streams, Waiting};
 use crate::visitors::Visitors;
 use crate::vmm::{Booted, Vmm};
 use crate::{Machine, VmmError};
-use rustix::fd::{AsFd as _, BorrowedFd};
-use std::fmt;
+use rustix::fd::AsFd as _;
 use std::io::IoSlice;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -65,27 +65,6 @@ pub fn attend_later(
     attend_within(BOOT, (vmm, machine), (&[], Some(bringer)), streams, warn)
 }
 
-/// The other side of an attendant that has no plan yet: it brings the plan of the guest's container.
-pub trait Bringer: fmt::Debug {
-    /// Returns a descriptor that is readable when the plan is there, until it was brought.
-    fn comes(&self) -> Option<BorrowedFd<'_>>;
-
-    /// Hears that the guest is ready.
-    ///
-    /// # Errors
-    /// [`VmmError`] if its maker has gone.
-    fn ready(&mut self) -> Result<(), VmmError>;
-
-    /// Returns the plan, whose streams are the standard descriptors from now on; `None` if the machine is not wanted any more.
-    ///
-    /// # Errors
-    /// [`VmmError`] if what has come is not a plan.
-    fn bring(&mut self) -> Result<Option<Vec<u8>>, VmmError>;
-
-    /// Hears why nothing is to be brought.
-    fn failed(&mut self, reason: &str);
-}
-
 /// Does so for a guest that has this time to come up.
 pub(crate) fn attend_within(
     patience: Duration,
@@ -136,6 +115,8 @@ pub(crate) struct Attendant<'a> {
     last: Tail,
     waiting: [Waiting; 2],
     session: Option<Session>,
+    /// The process of a rehearsal, until it has ended.
+    rehearsal: Option<Session>,
     input_ended: bool,
     /// True if the input is a file that the first message brings.
     brings: bool,
@@ -185,6 +166,7 @@ impl<'a> Attendant<'a> {
             last: Tail::default(),
             waiting: [Waiting::default(), Waiting::default()],
             session: None,
+            rehearsal: None,
             input_ended: false,
             brings: false,
             runs: false,
@@ -382,10 +364,19 @@ impl<'a> Attendant<'a> {
                     self.sleeper = None;
                     self.visitors.kernel(&kernel);
                     match &mut self.bringer {
-                        Some(bringer) => bringer.ready()?,
+                        Some(bringer) => match bringer.rehearsal() {
+                            Some(plan) => self.rehearsal = Some(self.host.begin(&plan, None, None)?),
+                            None => bringer.ready()?,
+                        },
                         None => self.begin_container(plan)?,
                     }
                 }
+                Event::Failed(session, ..) | Event::Ended(session, _) if self.rehearsal == Some(session) => {
+                    self.rehearsal = None;
+                    self.bringer.as_mut().map_or(Ok(()), |bringer| bringer.ready())?;
+                }
+                // What it cannot do, the container will say.
+                Event::Warning(session, _) if self.rehearsal == Some(session) => {}
                 Event::Runs(session) if self.is_own(session) => {
                     (self.runs, self.bringer) = (true, None);
                 }

@@ -30,6 +30,7 @@
 
 mod arguments;
 mod attend;
+mod bringer;
 mod console;
 mod error;
 mod exchange;
@@ -56,7 +57,8 @@ mod visitor;
 mod visitors;
 mod vmm;
 
-pub use attend::{Bringer, Verdict, attend, attend_later};
+pub use attend::{Verdict, attend, attend_later};
+pub use bringer::Bringer;
 pub use error::VmmError;
 pub use join::join;
 pub use machine::{Accel, Begin, Board, Disk, Layout, Link, Machine, Shares, Spare, Template};

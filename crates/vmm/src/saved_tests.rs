@@ -6,7 +6,7 @@ use crate::save::save_within;
 use crate::streams::Streams;
 use crate::tests::{Fake, guest, machine};
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Begin, Change, Disk, Layout, Link, Machine, Plug, Spare, Template, VmmError};
+use crate::{Begin, Bringer, Change, Disk, Layout, Link, Machine, Plug, Spare, Template, VmmError};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
@@ -346,4 +346,73 @@ fn a_machine_is_saved_with_placeholders_and_goes_on_with_devices() {
         devices(&text).iter().filter(|kind| *kind == "virtio-net").count(),
         1
     );
+}
+
+/// Brings a plan when its guest is ready, after a rehearsal.
+#[derive(Debug)]
+struct Late(UnixStream, UnixStream);
+
+impl Bringer for Late {
+    fn comes(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+
+    fn rehearsal(&self) -> Option<Vec<u8>> {
+        Some(b"the rehearsal".to_vec())
+    }
+
+    fn ready(&mut self) -> Result<(), VmmError> {
+        self.1.write_all(b"x").unwrap();
+        Ok(())
+    }
+
+    fn bring(&mut self) -> Result<Option<Vec<u8>>, VmmError> {
+        self.0.read_exact(&mut [0]).unwrap();
+        Ok(Some(b"the plan".to_vec()))
+    }
+
+    fn failed(&mut self, reason: &str) {
+        panic!("{reason}")
+    }
+}
+
+#[test]
+fn a_plan_comes_after_a_rehearsal() {
+    let (send, heard) = channel();
+    let vmm = Fake::new(move |channel, _console| {
+        guest(channel, move |guest, order| {
+            let Order::Begin { session, plan, .. } = order else {
+                panic!("{order:?}")
+            };
+            send.send((session, plan.to_vec())).unwrap();
+            if session == 1 {
+                guest.failed(session, 126, "it cannot be executed");
+                return false;
+            }
+            guest.runs(session);
+            guest.ended(session, End::Code(7));
+            true
+        });
+    });
+    let (_writer, reader) = UnixStream::pair().unwrap();
+    let (out, _read_out) = UnixStream::pair().unwrap();
+    let streams = Streams {
+        input: reader.as_fd(),
+        outputs: [out.as_fd(), out.as_fd()],
+        signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+        plain: false,
+        visitors: None,
+    };
+    let pair = UnixStream::pair().unwrap();
+    let late = Box::new(Late(pair.0, pair.1));
+    let verdict = attend_within(
+        PATIENCE,
+        (&vmm, &machine()),
+        (&[], Some(late)),
+        streams,
+        &mut |text| panic!("{text}"),
+    );
+    assert_eq!((verdict.code, verdict.message), (7, None));
+    let heard: Vec<_> = heard.iter().collect();
+    assert_eq!(heard, [(1, b"the rehearsal".to_vec()), (2, b"the plan".to_vec())]);
 }

@@ -49,7 +49,7 @@ pub fn attend(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
     let machine: Machine = serde_json::from_slice(&read(MACHINE)?).map_err(VmFault::Description)?;
     streams.visitors = Some(tote_vmm::listen(tote_vmm::NAME)?);
     let vmm = Qemu::default();
-    Ok(match Pooled::own(plan) {
+    Ok(match Pooled::own(plan, &machine) {
         Ok(pooled) => tote_vmm::attend_later((&vmm, &machine), Box::new(pooled), streams, warn),
         Err(plan) => tote_vmm::attend(&vmm, &machine, &plan, streams, warn),
     })

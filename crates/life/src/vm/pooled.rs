@@ -5,13 +5,15 @@
 
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use tote_sandbox::{Plan, Substitute};
-use tote_sys::{Errno, Given, Parked, best_effort};
-use tote_vmm::{Bringer, VmmError};
+use tote_sys::{Errno, Exec, Given, Parked, Program, best_effort};
+use tote_vmm::{Bringer, Machine, VmmError};
 
 /// The plan without its program, and the way to the taker.
 #[derive(Debug)]
 pub(crate) struct Pooled {
     plan: Vec<u8>,
+    /// True if nothing of a plan but its process is left when that has ended.
+    leaves_nothing: bool,
     parked: Option<Parked>,
     /// Channel to the keeper, whose end tells it that the program runs.
     channel: Option<OwnedFd>,
@@ -19,11 +21,15 @@ pub(crate) struct Pooled {
 
 impl Pooled {
     /// Takes the plan, if this is the attendant of such a machine; returns it otherwise.
-    pub(crate) fn own(plan: Vec<u8>) -> Result<Self, Vec<u8>> {
+    pub(crate) fn own(plan: Vec<u8>, machine: &Machine) -> Result<Self, Vec<u8>> {
         match Parked::own() {
             None => Err(plan),
             parked => Ok(Self {
                 plan,
+                // A link comes back only a while after the end of the namespace that had it, and volumes keep what is done to them.
+                leaves_nothing: machine.links.is_empty()
+                    && machine.shares.is_none()
+                    && machine.disks.iter().all(|disk| disk.readonly),
                 parked,
                 channel: None,
             }),
@@ -34,6 +40,25 @@ impl Pooled {
 impl Bringer for Pooled {
     fn comes(&self) -> Option<BorrowedFd<'_>> {
         Some(self.parked.as_ref()?.as_fd())
+    }
+
+    fn rehearsal(&self) -> Option<Vec<u8>> {
+        let mut plan = Plan::from_bytes(&self.plan, Vec::new())
+            .ok()
+            .filter(|_| self.leaves_nothing)?;
+        // Its last step, and nothing else, fails: no kernel executes a directory.
+        plan.replace_program(Substitute {
+            exec: Exec {
+                file: None,
+                candidates: vec![c"/".into()],
+                program: Program::new(vec![c"/".into()], Vec::new()),
+                never: None,
+            },
+            cwd: None,
+            terminal: None,
+            has_input: false,
+        });
+        Some(plan.to_bytes().bytes)
     }
 
     fn ready(&mut self) -> Result<(), VmmError> {

@@ -49,7 +49,7 @@ impl Attendant<'_> {
             (!self.waiting[1].is_empty()).then(|| PollFd::from_borrowed_fd(err, PollFlags::OUT)),
             self.bringer
                 .as_ref()
-                .filter(|_| self.host.is_ready())
+                .filter(|_| self.host.is_ready() && self.rehearsal.is_none())
                 .and_then(|bringer| Some(PollFd::from_borrowed_fd(bringer.comes()?, PollFlags::IN))),
         ];
         let asked = candidates.each_ref().map(Option::is_some);
