@@ -12,6 +12,15 @@ pub enum Acceleration {
     Tcg,
 }
 
+/// Type of the machine that QEMU makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineType {
+    /// The smallest one, without PCI.
+    Microvm,
+    /// A whole PC, which every QEMU has.
+    Q35,
+}
+
 /// Way in which directories of this machine get into a virtual machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
@@ -37,6 +46,8 @@ impl Sharing {
 pub struct VmOptions {
     /// `accel=`; without it whatever works is used.
     pub accel: Option<Acceleration>,
+    /// `machine=`; without it the smallest one that the QEMU of this machine has.
+    pub machine: Option<MachineType>,
     /// `memory=`: bytes of the machine's memory; without it `--memory` counts.
     pub memory: Option<u64>,
     /// `cpus=`: number of processors; without it `--cpus` counts.
@@ -53,7 +64,7 @@ pub enum IsolationError {
     Unknown(String),
     /// A part of the value is not one of a virtual machine's.
     #[error(
-        "invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,memory=SIZE,cpus=NUMBER,shares=virtiofs|9p"
+        "invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,machine=microvm|q35,memory=SIZE,cpus=NUMBER,shares=virtiofs|9p"
     )]
     Part(String),
 }
@@ -81,6 +92,8 @@ impl FromStr for VmOptions {
                 ("qemu", "") => {}
                 ("accel", "kvm") => vm.accel = Some(Acceleration::Kvm),
                 ("accel", "tcg") => vm.accel = Some(Acceleration::Tcg),
+                ("machine", "microvm") => vm.machine = Some(MachineType::Microvm),
+                ("machine", "q35") => vm.machine = Some(MachineType::Q35),
                 ("memory", size) => vm.memory = Some(parse_size(size).map_err(|_| wrong())?),
                 ("cpus", number) => {
                     let number = number.parse().ok().filter(|number| (1..=1024).contains(number));
@@ -106,13 +119,14 @@ mod tests {
         }
         let whole = VmOptions {
             accel: Some(Acceleration::Tcg),
+            machine: Some(MachineType::Q35),
             memory: Some(256 << 20),
             processors: Some(2),
             sharing: Some(Sharing::NineP),
         };
         for text in [
-            "vm=qemu,accel=tcg,memory=256m,cpus=2,shares=9p",
-            "vm,shares=virtiofs,cpus=2,memory=256m,accel=tcg,shares=9p",
+            "vm=qemu,accel=tcg,machine=q35,memory=256m,cpus=2,shares=9p",
+            "vm,shares=virtiofs,cpus=2,memory=256m,machine=q35,accel=tcg,shares=9p",
         ] {
             assert_eq!(text.parse(), Ok(whole.clone()), "{text}");
         }
@@ -121,6 +135,7 @@ mod tests {
             "vmx",
             "vm=xen",
             "vm,accel=hvf",
+            "vm,machine=pc",
             "vm,cpus=0",
             "vm,memory=x",
             "vm,qemu=1",

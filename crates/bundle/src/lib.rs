@@ -58,7 +58,7 @@ pub use host::{ContainerAlias, HostAddress, HostEntry, HostError, HostOptions, p
 pub use id::{ContainerId, ContainerIdError};
 pub use id_map::{IdMapError, IdMapOptions};
 pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
-pub use isolation::{Acceleration, IsolationError, Sharing, VmOptions, is_vm};
+pub use isolation::{Acceleration, IsolationError, MachineType, Sharing, VmOptions, is_vm};
 pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
 pub use limit::{BlockLimits, CpuBudget, DeviceGrant, DeviceLimit, LimitError};
 pub use mount::{

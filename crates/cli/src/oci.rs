@@ -51,7 +51,35 @@ impl From<UsageError> for Failure {
 /// True if the program is called by the name of an OCI runtime.
 pub(crate) fn is_called_so(program: &OsStr) -> bool {
     let name = Path::new(program).file_name();
-    name.is_some_and(|name| name == "tote-oci" || name == "runc" || name == "crun")
+    name.is_some_and(|name| name == "tote-oci" || name == "tote-vm" || name == "runc" || name == "crun")
+}
+
+/// True if the program is called by the name of the runtime that puts each container into a virtual machine.
+pub(crate) fn is_of_machines(program: &OsStr) -> bool {
+    Path::new(program)
+        .file_name()
+        .is_some_and(|name| name == "tote-vm")
+}
+
+/// Puts a bundle that asks for it into a virtual machine.
+fn in_machine(
+    dir: &Path,
+    rootfs: &Path,
+    spec: &tote_engine::Spec,
+) -> Result<Option<(tote_engine::Spec, PathBuf)>, String> {
+    let by_name = std::env::args_os()
+        .next()
+        .is_some_and(|name| is_of_machines(&name));
+    tote_engine::bundle_in_machine((dir, rootfs, spec), by_name).map_err(|error| chain(&error))
+}
+
+/// Does so with another process of such a container.
+fn process_in_machine(
+    bundle: &Path,
+    process: tote_engine::Process,
+    init: std::os::fd::OwnedFd,
+) -> Result<tote_engine::Process, String> {
+    tote_engine::process_in_machine(bundle, process, init).map_err(|error| chain(&error))
 }
 
 /// Work of a command.
@@ -213,6 +241,7 @@ fn creation(parsed: &Parsed) -> Result<CreateOptions, Failure> {
         preserve_fds: parsed.number("preserve-fds")?.unwrap_or(0),
         systemd_cgroup: parsed.flag("systemd-cgroup"),
         no_new_keyring: parsed.flag("no-new-keyring"),
+        elsewhere: Some(in_machine),
     })
 }
 
@@ -285,6 +314,7 @@ fn exec(parsed: &Parsed, log: &mut Log) -> Done {
         preserve_fds: parsed.number("preserve-fds")?.unwrap_or(0),
         cgroups: texts("cgroup")?,
         ignore_paused: parsed.flag("ignore-paused"),
+        elsewhere: Some(process_in_machine),
     };
     let say = &mut |level: Level, text: &str| log.say(level, text);
     Ok(code(tote_oci::exec(&store(parsed), &id(parsed)?, &options, say)?))

@@ -22,7 +22,8 @@ use tote_engine::{EngineError, Home, RequestError, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that apply to the infra container.
-const OF_INFRA: [&str; 22] = [
+const OF_INFRA: [&str; 23] = [
+    "isolation",
     "hostname",
     "pid",
     "uts",

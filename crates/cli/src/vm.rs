@@ -3,7 +3,7 @@
 use crate::home::home;
 use crate::tell::{failure, print, warning};
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tote_engine::{EngineError, VmSource};
 use tote_options::Parsed;
@@ -12,16 +12,15 @@ use tote_view::size;
 /// Path by which the kernel of a guest starts its first process.
 const INIT: &str = "/init";
 
-/// Name of the program that attends a machine.
-const ATTENDANT: &str = "tote-vm";
+/// Path of the program that attends a machine, in its sandbox. By the last part of it an OCI runtime is known elsewhere.
+const ATTENDANT: &str = "/vm/tote-vm";
 
 /// Does what this program is for in a virtual machine, or beside one, if it is called so.
 pub(crate) fn called_as(program: &OsStr) -> Option<ExitCode> {
     if program == INIT && std::process::id() == 1 {
         return Some(tote_engine::guest_init());
     }
-    let name = Path::new(program).file_name()?;
-    (name == ATTENDANT).then(attend)
+    (program == ATTENDANT).then(attend)
 }
 
 fn attend() -> ExitCode {

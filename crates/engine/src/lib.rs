@@ -41,7 +41,10 @@ pub use look::{
     Selection, container_size, driver_of, events, inspect_object, moment, network_of, networks_of,
     port_keeper, ports, published, select, status_word,
 };
-pub use machine::{MachineFacts, MachineMemory, MachineReport, kernel_release, look as look_at_machine};
+pub use machine::{
+    MachineFacts, MachineMemory, MachineReport, bundle_in_machine, kernel_release, look as look_at_machine,
+    process_in_machine,
+};
 pub use mounted::{MountRow, mount, mounts, unmount};
 pub use network::{
     ConnectFault, ConnectRequest, Endpoint as NetworkEndpoint, NetworkDetails, NetworkFault, NetworkMember,
@@ -127,7 +130,7 @@ pub use tote_records::{EngineError, ImageFault, MachineError, PartError, Request
 pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_slim::{FileFate, Part, ProbeReport, Report as SlimReport, RunReport};
-pub use tote_spec::VERSION as OCI_VERSION;
+pub use tote_spec::{Process, Spec, VERSION as OCI_VERSION};
 pub use tote_state::{Caller, Home, StateError};
 pub use tote_store::ImageUsage;
 pub use tote_sys::{chain, entry};

@@ -22,6 +22,7 @@
 mod agent;
 mod error;
 mod machine;
+mod member;
 mod processes;
 mod report;
 mod session;
@@ -30,7 +31,10 @@ mod terminal;
 mod tools;
 mod worker;
 
-pub use machine::{CONTAINERS, DISKS, IMAGE, IMAGE_DISK, NINE_P, PORT, SHARES, SHARES_TAG, VIRTIOFS};
+pub use machine::{
+    CONTAINERS, DISKS, IMAGE, IMAGE_DISK, NINE_P, PCI, PORT, SHARES, SHARES_TAG, VIRTIO_SCSI, VIRTIOFS,
+};
+pub use member::member;
 pub use processes::{PROCESSES, parse_listing};
 pub use tools::{SUPERBLOCK, SUPERBLOCK_AT, SWAP, TOOLS, TOOLS_DISK, WITH_TOOLS};
 pub use worker::{AT_ROOT, RootFn};

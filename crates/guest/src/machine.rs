@@ -36,6 +36,15 @@ pub const NINE_P: u32 = 9;
 /// so that changes on the host are seen at once.
 const NINE_P_SETTINGS: &CStr = c"trans=virtio,version=9p2000.L,msize=512000,cache=mmap";
 
+/// Number of disks among virtio's kinds of devices.
+const VIRTIO_BLOCK: u32 = 2;
+
+/// Number of SCSI's controllers among virtio's kinds of devices: those of machines whose disks come and go.
+pub const VIRTIO_SCSI: u32 = 8;
+
+/// Number by which the list of modules names those of machines with PCI: virtio has not that kind.
+pub const PCI: u32 = 0;
+
 /// Serial number of the disk with the image.
 pub const IMAGE_DISK: &str = "image";
 
@@ -68,24 +77,29 @@ pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
     load_modules()?;
     let shared = [("virtiofs", VIRTIOFS, c""), ("9p", NINE_P, NINE_P_SETTINGS)];
     let shared = shared.into_iter().find(|(_, device, _)| has_device(*device));
+    let disks = count(VIRTIO_BLOCK);
     leave_initramfs()?;
     make_directory("/dev/pts")?;
     system("devpts", "/dev/pts", "devpts")?;
     make_directory(DISKS)?;
-    let disk = format!("{DISKS}/{IMAGE_DISK}");
-    // The drivers find all disks one after another, and the image's is the first.
-    appear(IMAGE_DISK, || {
-        link_disks()?;
-        Ok(rustix::fs::stat(&disk).is_ok().then_some(()))
-    })?;
-    let flags = MountFlags::RDONLY | MountFlags::NODEV;
-    mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))?;
+    appear("of a disk", || Ok((link_disks()? >= disks).then_some(())))?;
+    // The machine of a pod has none before its containers come, nor has that of another engine's bundle.
+    if rustix::fs::stat(format!("{DISKS}/{IMAGE_DISK}")).is_ok() {
+        mount_image()?;
+    }
     if let Some((kind, _, settings)) = shared {
         mount_shares(kind, settings)?;
     }
     let port = appear(PORT, port)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(&port, flags, Mode::empty()).map_err(GuestError::kernel("open", &port))
+}
+
+/// Mounts the disk with the image.
+pub(crate) fn mount_image() -> Result<(), GuestError> {
+    let disk = format!("{DISKS}/{IMAGE_DISK}");
+    let flags = MountFlags::RDONLY | MountFlags::NODEV;
+    mount(&disk, IMAGE, "erofs", flags, c"").map_err(GuestError::kernel("mount", &disk))
 }
 
 /// Mounts what the host shares. Each of its file systems is one of its own here, which opening its directory mounts.
@@ -100,7 +114,7 @@ fn mount_shares(kind: &str, settings: &CStr) -> Result<(), GuestError> {
     Ok(())
 }
 
-fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestError> {
+pub(crate) fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestError> {
     match mount(source, place, kind, MountFlags::empty(), c"") {
         // The kernel may have mounted its devices already.
         Ok(()) | Err(Errno::BUSY) => Ok(()),
@@ -108,10 +122,12 @@ fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestError> {
     }
 }
 
-/// Makes a link for each disk, by its serial number: the letters of their names follow from the places of their devices.
-fn link_disks() -> Result<(), GuestError> {
+/// Makes a link for each disk of virtio that is there, by its serial number: the letters of their names follow from the places of their
+/// devices. Returns how many there are.
+fn link_disks() -> Result<usize, GuestError> {
+    let mut linked = 0;
     let Ok(entries) = std::fs::read_dir("/sys/block") else {
-        return Ok(());
+        return Ok(linked);
     };
     for entry in entries.flatten() {
         let Ok(serial) = std::fs::read_to_string(entry.path().join("serial")) else {
@@ -119,22 +135,45 @@ fn link_disks() -> Result<(), GuestError> {
         };
         let link = format!("{DISKS}/{}", serial.trim());
         match rustix::fs::symlink(format!("../{}", entry.file_name().display()), &link) {
-            Ok(()) | Err(Errno::EXIST) => {}
+            Ok(()) | Err(Errno::EXIST) => linked += 1,
             Err(errno) => return Err(GuestError::kernel("make", &link)(errno)),
         }
     }
-    Ok(())
+    Ok(linked)
 }
 
-/// True if the machine has a virtio device of this kind.
+/// Returns the device of the SCSI disk with this serial number, once it is there: the standard has it in page 0x80, behind four bytes.
+pub(crate) fn disk_of(serial: &str) -> Option<String> {
+    let mut entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let found = entries.find(|entry| {
+        let page = std::fs::read(entry.path().join("device/vpd_pg80")).unwrap_or_default();
+        page.get(4..) == Some(serial.as_bytes())
+    })?;
+    let device = format!("/dev/{}", found.file_name().display());
+    // The node is there a moment before the disk can be opened.
+    let opened = rustix::fs::open(&device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    opened.is_ok().then_some(device)
+}
+
+/// True if the machine has a virtio device of this kind, or PCI.
 fn has_device(kind: u32) -> bool {
+    if kind == PCI {
+        let devices = std::fs::read_dir("/sys/bus/pci/devices");
+        return devices.is_ok_and(|mut devices| devices.next().is_some());
+    }
+    count(kind) > 0
+}
+
+/// Returns how many virtio devices of this kind the machine has.
+fn count(kind: u32) -> usize {
     let devices = std::fs::read_dir("/sys/bus/virtio/devices");
-    let mut devices = devices.into_iter().flatten().flatten();
-    devices.any(|device| {
+    let devices = devices.into_iter().flatten().flatten();
+    let of_kind = devices.filter(|device| {
         let number = std::fs::read_to_string(device.path().join("device")).unwrap_or_default();
         let number = number.trim().trim_start_matches("0x");
         u32::from_str_radix(number, 16) == Ok(kind)
-    })
+    });
+    of_kind.count()
 }
 
 /// Loads the modules that the initramfs has, in the order of its list, but those of devices that the machine has not.
@@ -198,7 +237,7 @@ fn port() -> Result<Option<String>, GuestError> {
 }
 
 /// Waits for a device. Drivers tell of devices only by netlink messages, which another loop would have to wait for.
-fn appear<T>(
+pub(crate) fn appear<T>(
     what: &'static str,
     mut look: impl FnMut() -> Result<Option<T>, GuestError>,
 ) -> Result<T, GuestError> {

@@ -1,6 +1,7 @@
 //! A process of the machine as the agent sees it: its worker, and the pipes between both and the host.
 
 use crate::error::GuestError;
+use crate::member::is_member;
 use crate::report::Report;
 use crate::spare::{Pipes, Spare};
 use crate::terminal::{Terminal, pair};
@@ -89,7 +90,7 @@ impl Session {
             process: None,
             early: Vec::new(),
             runs: false,
-            outlived: asked.joined.is_some(),
+            outlived: asked.joined.is_some() && !is_member(asked.plan),
             end: None,
         })
     }

@@ -1,6 +1,6 @@
 //! Tools of sessions: an image on a disk of which the host changes the content while the machine runs.
 //!
-//! A machine gets no new disks, so it begins with an empty one. A host that wants other tools on it asks with [`SWAP`]: the
+//! A machine of one container gets no new disks, so each machine begins with an empty one. A host that wants other tools on it asks with [`SWAP`]: the
 //! guest holds the disk for itself then, which no mount of it outlives, until the host has put another image there. A session has the
 //! disk mounted in its own mount namespace alone, so it is free again when the last process of a session has ended.
 
@@ -50,6 +50,11 @@ pub(crate) fn make_way(ready: &dyn Fn()) -> Result<(), String> {
     ended
         .map(drop)
         .map_err(|errno| format!("cannot wait for the tools: {errno}"))
+}
+
+/// Takes the tools of sessions that are just beginning out of a new mount namespace, which would hold the disk as long as it is there.
+pub(crate) fn leave() {
+    while unmount(TOOLS, UnmountFlags::DETACH).is_ok() {}
 }
 
 /// Mount of the tools that the process of a session copies when it is born, with all others; it goes with this value.

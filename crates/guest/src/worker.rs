@@ -1,5 +1,6 @@
 //! A worker: the parent of a container's first process, as `tote run` is on a host, or of one that joins it, as `tote exec` is.
 
+use crate::member::{self, Member};
 use crate::processes::{PROCESSES, list, number};
 use crate::report::Report;
 use crate::tools::{Mounted, SUPERBLOCK, SWAP, WITH_TOOLS, make_way};
@@ -63,19 +64,17 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
         tell(&done);
         return 0;
     }
+    if let (Some(joined), Some(member)) = (asked.joined, member::parse(asked.plan)) {
+        tell(&settled(&member, joined).map_or_else(
+            |reason| Report::Failed(125, reason),
+            |plan| perform(&plan, asked.is_terminal, &tell),
+        ));
+        return 0;
+    }
     let plan = with_tools(asked).and_then(|(bytes, tools)| {
         // A session joins its namespaces, and brings its tree along.
         let count = 1 + usize::from(tools.is_some());
-        let held = asked
-            .joined
-            .into_iter()
-            .flat_map(|joined| std::iter::repeat_n(joined, count));
-        let held = held
-            .map(|joined| joined.try_clone_to_owned())
-            .collect::<Result<_, _>>();
-        let held = held.map_err(|error| error.to_string())?;
-        let plan = Plan::from_bytes(bytes, held).map_err(|error| tote_sys::chain(&error))?;
-        Ok((plan, tools))
+        Ok((read(bytes, asked.joined.map(|joined| (joined, count)))?, tools))
     });
     let ended = match (plan, asked.joined) {
         (Err(reason), _) => Report::Failed(125, reason),
@@ -92,6 +91,24 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
     };
     tell(&ended);
     0
+}
+
+/// Makes this process the host of a member; returns the member's plan.
+fn settled(member: &Member<'_>, joined: BorrowedFd<'_>) -> Result<Plan, String> {
+    member.settle(joined).map_err(|error| tote_sys::chain(&error))?;
+    read(member.plan, member.joins.then_some((joined, 1)))
+}
+
+/// Reads a plan, whose only descriptor is the process that it joins, this number of times.
+fn read(plan: &[u8], joined: Option<(BorrowedFd<'_>, usize)>) -> Result<Plan, String> {
+    let held = joined
+        .into_iter()
+        .flat_map(|(joined, count)| std::iter::repeat_n(joined, count));
+    let held = held
+        .map(|joined| joined.try_clone_to_owned())
+        .collect::<Result<_, _>>();
+    let held = held.map_err(|error| error.to_string())?;
+    Plan::from_bytes(plan, held).map_err(|error| tote_sys::chain(&error))
 }
 
 /// Does what is asked for instead of a plan, about the container with this first process.

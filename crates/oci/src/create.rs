@@ -12,7 +12,7 @@ use crate::{
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tote_cgroup::Cgroup;
 use tote_runtime::{
     Attendance, Created, Creation, Listen, Outcome, RawMode, Refusal, Stdio, StdioMode, Witness, attend,
@@ -40,7 +40,13 @@ pub struct CreateOptions {
     pub systemd_cgroup: bool,
     /// True if it shares the caller's session keyring.
     pub no_new_keyring: bool,
+    /// Turns the bundle into another one, if the caller has a place of its own for it.
+    pub elsewhere: Option<Elsewhere>,
 }
+
+/// Specification and root in the place of those of a bundle, by its directory, root and specification; `None` leaves them as they
+/// are. An error is one line.
+pub type Elsewhere = fn(&Path, &Path, &Spec) -> Result<Option<(Spec, PathBuf)>, String>;
 
 /// Result of `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +199,12 @@ impl<'a> Cradle<'a> {
         let store = Store::new(absolute(store.path())?);
         let mut bundle = Bundle::enter(&options.bundle)?;
         plan::finish_process(&mut bundle, &listen);
+        if let Some(elsewhere) = options.elsewhere {
+            let made = elsewhere(&bundle.dir, &bundle.rootfs, &bundle.spec);
+            if let Some((spec, rootfs)) = made.map_err(OciError::Usage)? {
+                (bundle.spec, bundle.rootfs) = (spec, rootfs);
+            }
+        }
         check_console(&bundle.spec, &options, life)?;
         if let (Life::ToTheEnd, Some(process)) = (life, &mut bundle.spec.process) {
             plan::fit_terminal(process);
@@ -428,12 +440,7 @@ fn check_console(spec: &Spec, options: &CreateOptions, life: Life) -> Result<(),
 }
 
 /// Hands a descriptor to the caller.
-pub(crate) fn send(
-    what: &'static str,
-    socket: &std::path::Path,
-    name: &str,
-    fd: &OwnedFd,
-) -> Result<(), OciError> {
+pub(crate) fn send(what: &'static str, socket: &Path, name: &str, fd: &OwnedFd) -> Result<(), OciError> {
     tote_runtime::send_descriptor(socket, name, fd.as_fd()).map_err(|source| OciError::Send {
         what,
         socket: socket.to_owned(),

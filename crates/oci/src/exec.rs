@@ -59,7 +59,12 @@ pub struct ExecOptions {
     pub cgroups: Vec<String>,
     /// True if exec into a paused container is allowed.
     pub ignore_paused: bool,
+    /// Turns the process into another one, where [`crate::Elsewhere`] has turned the bundle.
+    pub elsewhere: Option<ElsewhereToo>,
 }
+
+/// Process in the place of another one, by the bundle and a descriptor of the container's first process. An error is one line.
+pub type ElsewhereToo = fn(&Path, Process, OwnedFd) -> Result<Process, String>;
 
 /// Runs a process in a container.
 ///
@@ -82,6 +87,12 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
     plan::leave_size(&mut process);
     if !options.detach {
         plan::fit_terminal(&mut process);
+    }
+    if let Some(elsewhere) = options.elsewhere {
+        let held = init
+            .try_clone()
+            .map_err(OciError::file("hold the process of", "the container"))?;
+        process = elsewhere(Path::new(&record.bundle), process, held).map_err(OciError::Usage)?;
     }
     let joined = Joined::open(&record, &options.cgroups)?;
     let given = kept.linux.iter().flat_map(|linux| &linux.namespaces);

@@ -47,11 +47,11 @@ mod store;
 mod subgroup;
 mod update;
 
-pub use create::{CreateOptions, Made, create, run};
+pub use create::{CreateOptions, Elsewhere, Made, create, run};
 pub use delete::delete;
 pub use error::{ContainerError, GroupError, OciError};
 pub use events::{EventsOptions, events};
-pub use exec::{ExecOptions, exec};
+pub use exec::{ElsewhereToo, ExecOptions, exec};
 pub use features::features;
 pub use id::Id;
 pub use kill::kill;

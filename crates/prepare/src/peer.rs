@@ -49,10 +49,11 @@ impl Peers {
         options: &'a RunOptions,
     ) -> Result<(Self, Cow<'a, RunOptions>), EngineError> {
         let mut peers = Self::default();
+        let pod = options.pod.as_deref();
         let mut options = Cow::Borrowed(options);
         let process = |entry: &Entry| entry.state.process.filter(|_| entry.state.runs());
         if let NetworkMode::Container(name) = &options.network {
-            let entry = peer(home, name)?;
+            let entry = peer(home, name, pod)?;
             let own = network_of(home, &entry)?;
             peers.network = process(&entry);
             if own.1.network == NetworkMode::Host {
@@ -63,7 +64,7 @@ impl Peers {
             peers.network_options = Some(own.1);
         }
         if let UtsMode::Container(name) = &options.uts {
-            let entry = peer(home, name)?;
+            let entry = peer(home, name, pod)?;
             peers.uts = process(&entry);
             peers.hostname = Some(hostname_of(home, &entry, 0)?);
             if entry.container.run_options()?.uts == UtsMode::Host {
@@ -71,7 +72,7 @@ impl Peers {
             }
         }
         if let IpcMode::Container(name) = &options.ipc {
-            let entry = peer(home, name)?;
+            let entry = peer(home, name, pod)?;
             peers.ipc = process(&entry);
             let own = entry.container.run_options()?.ipc;
             peers.has_shm = own != IpcMode::None;
@@ -80,7 +81,7 @@ impl Peers {
             }
         }
         if let PidMode::Container(name) = &options.pid {
-            let entry = peer(home, name)?;
+            let entry = peer(home, name, pod)?;
             peers.pid = process(&entry);
             if entry.container.run_options()?.pid == PidMode::Host {
                 options.to_mut().pid = PidMode::Host;
@@ -117,11 +118,13 @@ impl Peers {
 }
 
 /// A container that an option names. Without it there is nothing to run, which is not what a command says of a container
-/// that it is about.
-fn peer(home: &Home, name: &str) -> Result<Entry, EngineError> {
+/// that it is about. Members of a pod may be in one virtual machine.
+fn peer(home: &Home, name: &str, pod: Option<&str>) -> Result<Entry, EngineError> {
     let found = container::find(home, name);
     let entry = found.map_err(|error| EngineError::from(StartError::NoPeer(error.to_string())))?;
-    crate::vm::check_here(&entry.container, "join namespaces of")?;
+    if pod.is_none() || entry.container.pod.as_deref() != pod {
+        crate::vm::check_here(&entry.container, "join namespaces of")?;
+    }
     Ok(entry)
 }
 

@@ -72,6 +72,7 @@ fn adapt(spec: &mut Spec, options: &RunOptions, caller: Caller) {
     device::open_bound(spec);
     if options.vm.is_some() {
         device::open_to_all(spec, crate::network::TUN);
+        device::open_to_all(spec, "/dev/kvm");
     }
     if let Some(process) = &mut spec.process {
         process.apparmor_profile = process

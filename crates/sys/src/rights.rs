@@ -10,12 +10,12 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
 /// Most descriptors of a message.
-const MOST: usize = 2;
+const MOST: usize = 32;
 
 /// Sends bytes, and these descriptors with the first of them; returns how many bytes have gone.
 ///
 /// # Errors
-/// sendmsg(2)'s, and `EINVAL` for more than two descriptors.
+/// sendmsg(2)'s, and `EINVAL` for more than 32 descriptors.
 pub fn send_with(
     socket: BorrowedFd<'_>,
     bytes: &[IoSlice<'_>],
@@ -78,8 +78,11 @@ mod tests {
         rustix::io::read(&came[0], &mut buffer).unwrap();
         assert_eq!(buffer, [0; 8]);
         assert_eq!(rustix::io::read(&came[1], &mut buffer), Ok(0));
-        let three = [zero.as_fd(), null.as_fd(), zero.as_fd()];
-        assert_eq!(send_with(ours.as_fd(), &parts, &three), Err(Errno::INVAL));
+        let all = [zero.as_fd(); MOST + 1];
+        assert_eq!(send_with(ours.as_fd(), &parts, &all[..MOST]), Ok(3));
+        assert_eq!(send_with(ours.as_fd(), &parts, &all), Err(Errno::INVAL));
+        let (_, came) = receive_with(theirs.as_fd(), &mut buffer, RecvFlags::empty()).unwrap();
+        assert_eq!(came.len(), MOST);
     }
 
     #[test]

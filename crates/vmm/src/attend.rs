@@ -243,7 +243,7 @@ impl<'a> Attendant<'a> {
     ) -> Result<Option<Verdict>, VmmError> {
         let ready = self.wait(booted)?;
         if ready.control {
-            booted.advance()?;
+            self.advance(booted)?;
         }
         if ready.console {
             self.read_console();
@@ -252,7 +252,7 @@ impl<'a> Attendant<'a> {
             server.advance()?;
         }
         if ready.channel
-            && let Some(verdict) = self.read_channel(plan, warn)?
+            && let Some(verdict) = self.read_channel(plan, booted, warn)?
         {
             return Ok(Some(verdict));
         }
@@ -274,8 +274,11 @@ impl<'a> Attendant<'a> {
         }
         for call in ready.calls {
             if let Some(container) = self.session {
-                self.visitors.serve(call, &mut self.host, container);
+                self.visitors.serve(call, (&mut self.host, container), booted)?;
             }
+        }
+        if self.visitors.has_members() {
+            self.advance(booted)?;
         }
         self.visitors.exchange(booted, &mut self.host);
         self.write_channel();
@@ -291,6 +294,18 @@ impl<'a> Attendant<'a> {
             });
         }
         Ok(None)
+    }
+
+    /// Hears of the VMM what has become of disks.
+    fn advance(&mut self, booted: &mut dyn Booted) -> Result<(), VmmError> {
+        loop {
+            let changes = booted.advance()?;
+            let (Some(container), false) = (self.session, changes.is_empty()) else {
+                return Ok(());
+            };
+            self.visitors
+                .changed(changes, (&mut self.host, container), booted)?;
+        }
     }
 
     fn wait(&mut self, booted: &dyn Booted) -> Result<Ready, VmmError> {
@@ -367,6 +382,7 @@ impl<'a> Attendant<'a> {
     fn read_channel(
         &mut self,
         plan: &[u8],
+        booted: &mut dyn Booted,
         warn: &mut dyn FnMut(String),
     ) -> Result<Option<Verdict>, VmmError> {
         let mut buffer = vec![0; CHUNK];
@@ -399,7 +415,7 @@ impl<'a> Attendant<'a> {
                         End::Signal(number) => 128_u8.saturating_add(number),
                     })));
                 }
-                event => self.visitors.hear(event, &mut self.host),
+                event => self.visitors.hear(event, &mut self.host, booted)?,
             }
         }
         Ok(None)

@@ -11,15 +11,12 @@
 //! ```
 //! The disk of a file that it has already is left alone, and the guest does not hold it then.
 
-use crate::VmmError;
 use crate::machine::Spare;
 use crate::vmm::Booted;
 use rustix::fd::OwnedFd;
 use rustix::fs::fstat;
-use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd};
 use tote_channel::{Event, Host, Session};
-use tote_sys::{Errno, chain};
+use tote_sys::chain;
 
 /// Device, inode, and time of the last change: the file is open as long as it is on the disk, so no other one has them.
 type Identity = (u64, u64, i64, u64);
@@ -52,11 +49,11 @@ impl Exchange {
         }
     }
 
-    /// Has the guest do something with that file on the disk. An error is one line.
+    /// Has the guest do something with that file on the disk, in the namespaces of this process. An error is one line.
     pub(crate) fn begin(
         &mut self,
         (file, plan): (OwnedFd, &[u8]),
-        container: Session,
+        joins: Session,
         host: &mut Host,
     ) -> Result<Session, String> {
         let spare = self.spare.as_ref();
@@ -73,7 +70,7 @@ impl Exchange {
         );
         let is_new = self.current != Some(identity);
         let order = if is_new { spare.order.as_bytes() } else { b"" };
-        let begun = host.begin(&[order, plan].concat(), None, Some(container));
+        let begun = host.begin(&[order, plan].concat(), None, Some(joins));
         let session = begun.map_err(|error| error.to_string())?;
         if is_new {
             self.pending = Some(Pending {
@@ -132,18 +129,11 @@ impl Exchange {
     }
 }
 
-/// Sends a whole short line, with a descriptor if there is one, through a socket that does not block.
-pub(crate) fn say(socket: BorrowedFd<'_>, line: &[u8], file: Option<&OwnedFd>) -> Result<(), VmmError> {
-    let file = file.map(AsFd::as_fd);
-    match tote_sys::send_with(socket, &[IoSlice::new(line)], file.as_slice()) {
-        Ok(_) | Err(Errno::PIPE) => Ok(()),
-        Err(errno) => Err(VmmError::kernel("talk to the virtual machine monitor")(errno)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Change, Plug, VmmError};
+    use rustix::fd::{AsFd as _, BorrowedFd};
     use std::fs::File;
     use tote_channel::{End, Guest, Order};
 
@@ -164,8 +154,16 @@ mod tests {
             self.ended.as_fd()
         }
 
-        fn advance(&mut self) -> Result<(), VmmError> {
-            Ok(())
+        fn advance(&mut self) -> Result<Vec<Change>, VmmError> {
+            Ok(Vec::new())
+        }
+
+        fn attach(&mut self, _: Plug) -> Result<(), VmmError> {
+            Err(VmmError::Elsewhere)
+        }
+
+        fn detach(&mut self, _: &str) -> Result<(), VmmError> {
+            Err(VmmError::Elsewhere)
         }
 
         fn replace(&mut self, serial: &str, _: OwnedFd) -> Result<(), VmmError> {

@@ -14,6 +14,9 @@
 //! with its exit code. So logs, limits, restarts, clean-up and records are those of every other container. The VMM is its
 //! child in a PID namespace of their own: neither outlives the other, whichever is killed.
 //!
+//! A machine may have more than one container, those of a pod: each further one has an attendant in a sandbox of its own ([`join`]), which is a
+//! visitor to the first one, and has visitors itself.
+//!
 //! Directories of the host have a server (virtiofsd) beside the VMM, which the attendant starts and watches as well.
 //!
 //! Invariants:
@@ -29,23 +32,32 @@ mod attend;
 mod console;
 mod error;
 mod exchange;
+mod join;
 mod machine;
+mod member;
+mod pass;
+mod plug;
 mod qemu;
 mod qmp;
 mod shares;
 mod streams;
+mod swap;
 #[cfg(test)]
 mod tests;
 mod visit;
+mod visitor;
 mod visitors;
 mod vmm;
 
 pub use attend::{Verdict, attend};
 pub use error::VmmError;
-pub use machine::{Accel, Disk, Link, Machine, Shares, Spare};
+pub use join::join;
+pub use machine::{Accel, Board, Disk, Link, Machine, Shares, Spare};
+pub use member::Member;
+pub use plug::{Change, Plug};
 pub use qemu::{PROGRAM, Qemu};
 pub use shares::{CAPABILITIES, SERVERS};
 pub use streams::{KILL_IN_GUEST, Streams};
 pub use visit::{bring, visit, visit_by};
-pub use visitors::listen;
+pub use visitors::{NAME, listen};
 pub use vmm::{Booted, Vmm, Wires};

@@ -24,6 +24,35 @@ impl Accel {
     }
 }
 
+/// Type of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Board {
+    /// The smallest one: devices of virtio are in memory, without PCI.
+    Microvm,
+    /// A PC with PCI, for a QEMU that was built without the other.
+    Q35,
+}
+
+impl Board {
+    /// Returns the name, as QEMU has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Microvm => "microvm",
+            Self::Q35 => "q35",
+        }
+    }
+
+    /// Returns the end of the names of QEMU's virtio devices on this board.
+    pub(crate) fn bus(self) -> &'static str {
+        match self {
+            Self::Microvm => "device",
+            Self::Q35 => "pci",
+        }
+    }
+}
+
 /// Disk of a machine: a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,7 +97,7 @@ pub struct Spare {
     pub order: String,
 }
 
-/// A machine that runs one container. Its paths are those of the sandbox.
+/// A machine that runs one container, or those of a pod. Its paths are those of the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
@@ -76,6 +105,10 @@ pub struct Machine {
     pub program: PathBuf,
     /// Way in which it executes instructions.
     pub accel: Accel,
+    /// Type of the machine.
+    pub board: Board,
+    /// True if disks come and go while it runs.
+    pub grows: bool,
     /// Memory in MiB.
     pub memory: u64,
     /// Number of processors.

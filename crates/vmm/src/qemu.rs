@@ -1,10 +1,10 @@
 //! QEMU, with its smallest machine.
 
 use crate::console::{Tail, last_words};
-use crate::exchange::say;
+use crate::plug::{Change, Plug};
 use crate::qmp::Qmp;
 use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Accel, Disk, Link, Machine, Shares, Spare, VmmError};
+use crate::{Accel, Board, Disk, Link, Machine, Shares, Spare, VmmError};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -15,6 +15,9 @@ use tote_sys::{Errno, best_effort, tsc_khz};
 
 /// Name of the program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
+
+/// Attempt of the conversation.
+const TALK: &str = "talk to the virtual machine monitor";
 
 /// Bytes of a spare disk.
 const SPARE: u64 = 1 << 40;
@@ -75,8 +78,11 @@ fn pidfd(child: &Child) -> Result<OwnedFd, VmmError> {
 
 /// Returns the command line of the kernel. By `reboot=t`, with QEMU's `-no-reboot`, the guest ends the machine as it would begin anew. A
 /// kernel that finds no PIT cannot measure the clock of an emulated processor, so it is told.
-fn command_line(accel: Accel, tsc_khz: Option<u64>) -> String {
-    let mut line = "console=ttyS0 quiet panic=-1 reboot=t pci=off".to_owned();
+fn command_line((accel, board): (Accel, Board), tsc_khz: Option<u64>) -> String {
+    let mut line = "console=ttyS0 quiet panic=-1 reboot=t".to_owned();
+    if board == Board::Microvm {
+        line += " pci=off";
+    }
     if let (Accel::Tcg, Some(khz)) = (accel, tsc_khz) {
         line += &format!(" tsc_early_khz={khz}");
     }
@@ -99,6 +105,7 @@ fn arguments(
         // The translator executes `rep movsb` byte by byte, which kernels and programs take where a processor says that it is quick.
         Accel::Tcg => ("tcg,thread=multi", "max,erms=off,fsrm=off"),
     };
+    let bus = machine.board.bus();
     let pairs = [
         (
             "-sandbox",
@@ -112,33 +119,34 @@ fn arguments(
         ("-display", "none".to_owned()),
         ("-kernel", machine.kernel.display().to_string()),
         ("-initrd", machine.initramfs.display().to_string()),
-        ("-append", command_line(machine.accel, tsc_khz)),
+        ("-append", command_line((machine.accel, machine.board), tsc_khz)),
         ("-chardev", format!("socket,id=control,fd={control}")),
         ("-mon", "chardev=control,mode=control".to_owned()),
         ("-chardev", format!("socket,id=console,fd={console}")),
         ("-serial", "chardev:console".to_owned()),
-        ("-device", "virtio-serial-device,max_ports=2".to_owned()),
+        ("-device", format!("virtio-serial-{bus},max_ports=2")),
         ("-chardev", format!("socket,id=channel,fd={channel}")),
         (
             "-device",
             format!("virtserialport,chardev=channel,name={}", machine.port),
         ),
         ("-object", "rng-random,id=random,filename=/dev/urandom".to_owned()),
-        ("-device", "virtio-rng-device,rng=random".to_owned()),
+        ("-device", format!("virtio-rng-{bus},rng=random")),
     ];
-    let disks = machine.disks.iter().flat_map(disk);
-    let links = machine.links.iter().flat_map(link);
-    let spare = machine.spare.iter().flat_map(spare);
-    let socket = shares;
-    let shares = machine.shares.iter().flat_map(|own| match socket {
-        Some(socket) => share(machine.memory, own, socket).to_vec(),
-        None => nine_p(own).to_vec(),
+    let disks = machine.disks.iter().flat_map(|one| disk(one, bus));
+    let spare = machine.spare.iter().flat_map(|one| spare(one, bus));
+    let links = machine.links.iter().flat_map(|one| link(one, bus));
+    let hotplug = machine.grows.then(|| crate::plug::controller(bus));
+    let shares = machine.shares.iter().flat_map(|own| match shares {
+        Some(socket) => share(machine, own, socket),
+        None => nine_p(own, bus).to_vec(),
     });
     let flags = ["-nodefaults", "-no-user-config", "-no-reboot", "-S"].map(str::to_owned);
     let pairs = pairs
         .into_iter()
         .chain(disks)
         .chain(spare)
+        .chain(hotplug)
         .chain(links)
         .chain(shares)
         .flat_map(|(name, value)| [name.to_owned(), value]);
@@ -149,27 +157,36 @@ fn arguments(
 fn machine_type(machine: &Machine) -> String {
     let served = machine.shares.as_ref().and_then(|shares| shares.server.as_ref());
     let memory = served.map_or("", |_| ",memory-backend=memory");
-    format!("microvm{memory}")
+    match machine.board {
+        Board::Microvm => format!("microvm{memory}"),
+        // Nothing of the rest is used.
+        Board::Q35 => format!("q35,sata=off,smbus=off,vmport=off{memory}"),
+    }
 }
 
 /// Returns the words for shared directories. Their device has no form for guests of the time before virtio's first standard, so no
 /// device of the machine has it then.
-fn share(memory: u64, shares: &Shares, socket: i32) -> [(&'static str, String); 4] {
-    let memory = format!("memory-backend-memfd,id=memory,size={memory}M,share=on");
-    [
-        ("-object", memory),
-        ("-global", "virtio-mmio.force-legacy=false".to_owned()),
+fn share(machine: &Machine, shares: &Shares, socket: i32) -> Vec<(&'static str, String)> {
+    let (memory, bus) = (machine.memory, machine.board.bus());
+    let modern =
+        (machine.board == Board::Microvm).then(|| ("-global", "virtio-mmio.force-legacy=false".to_owned()));
+    let words = [
+        (
+            "-object",
+            format!("memory-backend-memfd,id=memory,size={memory}M,share=on"),
+        ),
         ("-chardev", format!("socket,id=shares,fd={socket}")),
         (
             "-device",
-            format!("vhost-user-fs-device,chardev=shares,tag={}", shares.tag),
+            format!("vhost-user-fs-{bus},chardev=shares,tag={}", shares.tag),
         ),
-    ]
+    ];
+    modern.into_iter().chain(words).collect()
 }
 
 /// Returns the words for shared directories that QEMU serves itself: with its own rights, so that it cannot give files to others.
 /// The file systems of the host have numbers of their own in one tree.
-fn nine_p(shares: &Shares) -> [(&'static str, String); 2] {
+fn nine_p(shares: &Shares, bus: &str) -> [(&'static str, String); 2] {
     let path = shares.directory.display();
     [
         (
@@ -178,13 +195,13 @@ fn nine_p(shares: &Shares) -> [(&'static str, String); 2] {
         ),
         (
             "-device",
-            format!("virtio-9p-device,fsdev=shares,mount_tag={}", shares.tag),
+            format!("virtio-9p-{bus},fsdev=shares,mount_tag={}", shares.tag),
         ),
     ]
 }
 
 /// Returns the words for a disk. Of a file that it writes to, QEMU takes a lock that no other machine gets meanwhile.
-fn disk(disk: &Disk) -> [(&'static str, String); 2] {
+fn disk(disk: &Disk, bus: &str) -> [(&'static str, String); 2] {
     let Disk { serial, readonly, .. } = disk;
     // A comma in a value is written twice.
     let path = disk.file.display().to_string().replace(',', ",,");
@@ -198,14 +215,14 @@ fn disk(disk: &Disk) -> [(&'static str, String); 2] {
         ("-blockdev", file),
         (
             "-device",
-            format!("virtio-blk-device,drive={serial},serial={serial}"),
+            format!("virtio-blk-{bus},drive={serial},serial={serial}"),
         ),
     ]
 }
 
 /// Returns the words for a disk that is empty until [`Booted::replace`]. A guest learns the size of a disk once, so this one
 /// is larger than every file that may follow.
-fn spare(spare: &Spare) -> [(&'static str, String); 2] {
+fn spare(spare: &Spare, bus: &str) -> [(&'static str, String); 2] {
     let Spare { serial, .. } = spare;
     [
         (
@@ -216,20 +233,20 @@ fn spare(spare: &Spare) -> [(&'static str, String); 2] {
         ),
         (
             "-device",
-            format!("virtio-blk-device,drive={serial},serial={serial}"),
+            format!("virtio-blk-{bus},drive={serial},serial={serial}"),
         ),
     ]
 }
 
 /// Returns the words for a network device. The tap is there already, so no script has to make it.
-fn link(link: &Link) -> [(&'static str, String); 2] {
+fn link(link: &Link, bus: &str) -> [(&'static str, String); 2] {
     let Link { tap, mac } = link;
     [
         (
             "-netdev",
             format!("tap,id={tap},ifname={tap},script=no,downscript=no"),
         ),
-        ("-device", format!("virtio-net-device,netdev={tap},mac={mac}")),
+        ("-device", format!("virtio-net-{bus},netdev={tap},mac={mac}")),
     ]
 }
 
@@ -246,7 +263,7 @@ struct Running {
 
 impl Running {
     fn unblock(&self) -> Result<(), VmmError> {
-        let failed = VmmError::kernel("talk to the virtual machine monitor");
+        let failed = VmmError::kernel(TALK);
         let set = || {
             rustix::io::ioctl_fionbio(&self.control, true)?;
             self.errors
@@ -256,11 +273,14 @@ impl Running {
         set().map_err(failed)
     }
 
-    /// Sends the next line to QEMU: each waits for the answer to the one before, so there is room for it.
+    /// Says what is to be said now: a short line, and no other before its answer, so that there is room for it.
     fn say(&mut self) -> Result<(), VmmError> {
-        match self.qmp.take_outgoing() {
-            Some((line, file)) => say(self.control.as_fd(), &line, file.as_ref()),
-            None => Ok(()),
+        let Some((line, fd)) = self.qmp.take_outgoing() else {
+            return Ok(());
+        };
+        match crate::pass::send(&self.control, &line, fd.as_ref().map(AsFd::as_fd).as_slice()) {
+            Ok(()) | Err(Errno::PIPE) => Ok(()),
+            Err(errno) => Err(VmmError::kernel(TALK)(errno)),
         }
     }
 }
@@ -274,28 +294,37 @@ impl Booted for Running {
         self.pidfd.as_fd()
     }
 
-    fn advance(&mut self) -> Result<(), VmmError> {
-        let failed = "talk to the virtual machine monitor";
+    fn advance(&mut self) -> Result<Vec<Change>, VmmError> {
         let mut buffer = [0; 4096];
         loop {
             match rustix::io::read(&self.control, &mut buffer) {
                 // The end of the process says more.
-                Ok(0) | Err(Errno::AGAIN | Errno::CONNRESET) => return Ok(()),
+                Ok(0) | Err(Errno::AGAIN | Errno::CONNRESET) => return Ok(self.qmp.plugs.take_changes()),
                 Ok(length) => self.qmp.received(&buffer[..length])?,
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(VmmError::kernel(failed)(errno)),
+                Err(errno) => return Err(VmmError::kernel(TALK)(errno)),
             }
             self.say()?;
         }
     }
 
+    fn attach(&mut self, plug: Plug) -> Result<(), VmmError> {
+        self.qmp.plugs.attach(plug);
+        self.say()
+    }
+
+    fn detach(&mut self, serial: &str) -> Result<(), VmmError> {
+        self.qmp.plugs.detach(serial);
+        self.say()
+    }
+
     fn replace(&mut self, serial: &str, file: OwnedFd) -> Result<(), VmmError> {
-        self.qmp.replace(serial, file);
+        self.qmp.swap.replace(serial, file);
         self.say()
     }
 
     fn replaced(&mut self) -> Option<Result<(), VmmError>> {
-        self.qmp.replaced()
+        self.qmp.swap.replaced()
     }
 
     fn end(&mut self) -> String {
@@ -321,6 +350,8 @@ mod tests {
         Machine {
             program: "/usr/bin/qemu-system-x86_64".into(),
             accel,
+            board: Board::Microvm,
+            grows: false,
             memory: 512,
             processors: 2,
             kernel: "/vm/kernel".into(),
@@ -383,7 +414,8 @@ mod tests {
         let line = arguments(&shared, None, (3, 4, 5), Some(6)).join(" ");
         for part in [
             "-machine microvm,memory-backend=memory",
-            "memory-backend-memfd,id=memory,size=512M,share=on -global virtio-mmio.force-legacy=false",
+            "-global virtio-mmio.force-legacy=false",
+            "memory-backend-memfd,id=memory,size=512M,share=on",
             "socket,id=shares,fd=6 -device vhost-user-fs-device,chardev=shares,tag=tote",
         ] {
             assert!(line.contains(part), "{part}: {line}");
@@ -397,5 +429,42 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part}: {line}");
         }
+    }
+
+    #[test]
+    fn a_machine_with_pci() {
+        let whole = Machine {
+            board: Board::Q35,
+            grows: true,
+            shares: Some(Shares {
+                server: Some("/usr/libexec/virtiofsd".into()),
+                directory: "/vm/shares".into(),
+                tag: "tote".to_owned(),
+            }),
+            ..machine(Accel::Kvm)
+        };
+        let line = arguments(&whole, None, (3, 4, 5), Some(6)).join(" ");
+        for part in [
+            "-machine q35,",
+            "memory-backend=memory",
+            "-accel kvm -cpu host ",
+            "virtio-serial-pci,",
+            "virtio-blk-pci,drive=image",
+            "virtio-blk-pci,drive=tools",
+            "virtio-net-pci,netdev=tap0",
+            "virtio-scsi-pci,id=plug",
+            "vhost-user-fs-pci,",
+            "virtio-rng-pci,",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        for part in ["pci=off", "virtio-mmio", "-device,", "tsc_early_khz"] {
+            assert!(!line.contains(part), "{part}: {line}");
+        }
+        let mut own = whole;
+        own.shares.as_mut().unwrap().server = None;
+        let line = arguments(&own, None, (3, 4, 5), None).join(" ");
+        assert!(line.contains("virtio-9p-pci,fsdev=shares"), "{line}");
+        assert!(!line.contains("memory-backend"), "{line}");
     }
 }

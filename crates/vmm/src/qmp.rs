@@ -1,10 +1,10 @@
 //! QMP, QEMU's machine protocol: lines of JSON, here without reading and writing them.
 
 use crate::VmmError;
+use crate::plug::Plugs;
+use crate::swap::Swap;
 use rustix::fd::OwnedFd;
-use rustix::fs::FileType;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
 
 /// Longest line that is kept: QEMU's own are shorter.
 const LINE: usize = 64 << 10;
@@ -20,26 +20,32 @@ enum State {
     Asked,
     /// The machine runs.
     Runs,
-    /// The machine runs, and the file of a disk is exchanged.
-    Exchanges,
+}
+
+/// Work whose command QEMU has got, and that waits for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Plugs,
+    Swap,
 }
 
 /// A line for QEMU, and the descriptor that comes with it.
 type Line = (Vec<u8>, Option<OwnedFd>);
 
-/// The client's side of a conversation that lets a machine run which was started with `-S`.
+/// The client's side of a conversation that lets a machine run which was started with `-S`, and changes its disks then. Each command waits
+/// for the answer to the one before, also to that of another [`Owner`].
 #[derive(Debug)]
 pub(crate) struct Qmp {
     state: State,
     line: Vec<u8>,
-    /// The next line for QEMU.
+    /// The next line before the machine runs.
     out: Option<Line>,
-    /// Lines after it, each of which waits for the answer to the one before.
-    steps: VecDeque<Line>,
-    /// Number of files that were put in the place of others.
-    files: u32,
-    /// End of the last such exchange.
-    replaced: Option<Result<(), VmmError>>,
+    /// Owner of the command that has no answer yet, once the machine runs.
+    asked: Option<Owner>,
+    /// Disks that come and go.
+    pub(crate) plugs: Plugs,
+    /// Exchange of what a disk has.
+    pub(crate) swap: Swap,
 }
 
 impl Qmp {
@@ -48,58 +54,23 @@ impl Qmp {
             state: State::Silent,
             line: Vec::new(),
             out: None,
-            steps: VecDeque::new(),
-            files: 0,
-            replaced: None,
+            asked: None,
+            plugs: Plugs::default(),
+            swap: Swap::default(),
         }
     }
 
-    /// Returns the line that has to be sent, and forgets it.
+    /// Returns the line that has to be sent now, and forgets it.
     pub(crate) fn take_outgoing(&mut self) -> Option<Line> {
-        self.out.take()
-    }
-
-    /// Puts a file in the place of what a disk has: only its bytes change, so the guest's device stays. The file of the exchange before is
-    /// closed then. A socket leads to a server that speaks NBD.
-    pub(crate) fn replace(&mut self, serial: &str, file: OwnedFd) {
-        let (old, new) = (self.files, self.files + 1);
-        self.files = new;
-        let node = |number| format!("{serial}{number}");
-        let (add, open, forget) = if is_socket(&file) {
-            let server = json!({ "type": "fd", "str": node(new) });
-            let open =
-                json!({ "driver": "nbd", "node-name": node(new), "read-only": true, "server": server });
-            (line("getfd", json!({ "fdname": node(new) })), open, None)
-        } else {
-            let open = json!({
-                "driver": "file",
-                "node-name": node(new),
-                "read-only": true,
-                "filename": format!("/dev/fdset/{new}"),
-            });
-            // QEMU has a copy of its own then.
-            let forget = line("remove-fd", json!({ "fdset-id": new }));
-            (line("add-fd", json!({ "fdset-id": new })), open, Some(forget))
-        };
-        let turn = json!({
-            "options": [{ "driver": "raw", "node-name": serial, "read-only": true, "file": node(new) }],
-        });
-        let steps = [
-            Some((add, Some(file))),
-            Some((line("blockdev-add", open), None)),
-            Some((line("blockdev-reopen", turn), None)),
-            forget.map(|line| (line, None)),
-            (old > 0).then(|| (line("blockdev-del", json!({ "node-name": node(old) })), None)),
-        ];
-        self.steps = steps.into_iter().flatten().collect();
-        self.replaced = None;
-        self.out = self.steps.pop_front();
-        self.state = State::Exchanges;
-    }
-
-    /// Returns how [`Qmp::replace`] has ended, once.
-    pub(crate) fn replaced(&mut self) -> Option<Result<(), VmmError>> {
-        self.replaced.take()
+        if self.state != State::Runs || self.asked.is_some() {
+            return self.out.take();
+        }
+        // A person waits for an exchange, which has a few commands; those of other disks wait meanwhile.
+        let swap = self.swap.ask().map(|step| (Owner::Swap, step));
+        let plugs = || self.plugs.ask().map(|step| (Owner::Plugs, step));
+        let (owner, (command, fd)) = swap.or_else(plugs)?;
+        self.asked = Some(owner);
+        Some((ended(&command), fd))
     }
 
     /// True once the machine runs.
@@ -126,8 +97,17 @@ impl Qmp {
     }
 
     fn hear(&mut self, message: &Value) -> Result<(), VmmError> {
+        if self.state == State::Runs {
+            self.follow(message);
+            return Ok(());
+        }
         if let Some(error) = message.get("error") {
-            return self.refused(error);
+            let attempt = match self.state {
+                State::Asked => "let the machine run",
+                _ => "begin a conversation",
+            };
+            let reason = reason(error);
+            return Err(VmmError::Refused { attempt, reason });
         }
         let is_greeting = message.get("QMP").is_some();
         let is_return = message.get("return").is_some();
@@ -141,62 +121,51 @@ impl Qmp {
                 State::Asked
             }
             (State::Asked, _, true) => State::Runs,
-            (State::Exchanges, _, true) => {
-                self.out = self.steps.pop_front();
-                match self.out {
-                    Some(_) => State::Exchanges,
-                    None => {
-                        self.replaced = Some(Ok(()));
-                        State::Runs
-                    }
-                }
-            }
             // Events, which tell nothing that the end of the process does not.
             (state, ..) => state,
         };
         Ok(())
     }
 
-    fn refused(&mut self, error: &Value) -> Result<(), VmmError> {
-        let reason = error.get("desc").and_then(Value::as_str).unwrap_or_default();
-        let refused = |attempt| VmmError::Refused {
-            attempt,
-            reason: reason.to_owned(),
-        };
-        match self.state {
-            State::Asked => Err(refused("let the machine run")),
-            // The machine goes on with what it has.
-            State::Exchanges => {
-                self.replaced = Some(Err(refused("change the content of a disk")));
-                self.steps.clear();
-                self.state = State::Runs;
-                Ok(())
+    /// Takes what QEMU says of the disks of a machine that runs. Other events tell nothing that the end of the process does not.
+    fn follow(&mut self, message: &Value) {
+        let answer = match (message.get("error"), message.get("return")) {
+            (Some(error), _) => Err(reason(error)),
+            (None, Some(_)) => Ok(()),
+            (None, None) => {
+                if message.get("event").and_then(Value::as_str) == Some("DEVICE_DELETED") {
+                    let device = message.pointer("/data/device").and_then(Value::as_str);
+                    self.plugs.let_go(device.unwrap_or_default());
+                }
+                return;
             }
-            _ => Err(refused("begin a conversation")),
+        };
+        match self.asked.take() {
+            Some(Owner::Plugs) => self.plugs.answered(answer),
+            Some(Owner::Swap) => self.swap.answered(answer),
+            None => {}
         }
     }
 
     fn ask(&mut self, command: &str) {
-        self.out = Some((ended(json!({ "execute": command })), None));
+        self.out = Some((ended(&json!({ "execute": command })), None));
     }
 }
 
-fn is_socket(file: &OwnedFd) -> bool {
-    let found = rustix::fs::fstat(file);
-    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Socket)
+/// Returns QEMU's reason for an error.
+fn reason(error: &Value) -> String {
+    let reason = error.get("desc").and_then(Value::as_str);
+    reason.unwrap_or_default().to_owned()
 }
 
-fn line(command: &str, arguments: Value) -> Vec<u8> {
-    ended(json!({ "execute": command, "arguments": arguments }))
-}
-
-fn ended(message: Value) -> Vec<u8> {
+fn ended(message: &Value) -> Vec<u8> {
     (message.to_string() + "\n").into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Change, Plug};
 
     /// Answers with these lines; returns the commands that were given, and whether a descriptor came along.
     fn answered(qmp: &mut Qmp, answers: &[&str]) -> Vec<(String, bool)> {
@@ -253,8 +222,8 @@ mod tests {
     fn the_file_of_a_disk_is_exchanged() {
         let mut qmp = running();
         for (round, last) in [(1, "remove-fd"), (2, "blockdev-del")] {
-            qmp.replace("tools", file());
-            assert!(qmp.replaced().is_none());
+            qmp.swap.replace("tools", file());
+            assert!(qmp.swap.replaced().is_none());
             let given = answered(&mut qmp, &[OK, OK, OK, OK, OK]);
             let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(
@@ -265,8 +234,8 @@ mod tests {
             assert_eq!(names.last(), Some(&last));
             assert_eq!(given.iter().filter(|(_, file)| *file).count(), 1);
             assert!(given[0].1);
-            assert!(matches!(qmp.replaced(), Some(Ok(()))));
-            assert!(qmp.replaced().is_none(), "it is told once");
+            assert!(matches!(qmp.swap.replaced(), Some(Ok(()))));
+            assert!(qmp.swap.replaced().is_none(), "it is told once");
             qmp.received(format!("{EVENT}\n").as_bytes()).unwrap();
         }
     }
@@ -275,23 +244,72 @@ mod tests {
     fn a_socket_leads_to_a_server() {
         let mut qmp = running();
         let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        qmp.replace("tools", socket.into());
+        qmp.swap.replace("tools", socket.into());
         let given = answered(&mut qmp, &[OK, OK, OK]);
         let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["getfd", "blockdev-add", "blockdev-reopen"]);
-        assert!(given[0].1 && matches!(qmp.replaced(), Some(Ok(()))));
+        assert!(given[0].1 && matches!(qmp.swap.replaced(), Some(Ok(()))));
     }
 
     #[test]
     fn a_refused_exchange_leaves_the_machine_running() {
         let mut qmp = running();
-        qmp.replace("tools", file());
+        qmp.swap.replace("tools", file());
         let refused = "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no such node\"}}";
         assert_eq!(answered(&mut qmp, &[OK, refused]).len(), 2);
-        let Some(Err(error)) = qmp.replaced() else {
+        let Some(Err(error)) = qmp.swap.replaced() else {
             panic!("it is refused");
         };
         assert!(error.to_string().contains("no such node"), "{error}");
         assert!(qmp.runs());
+    }
+
+    #[test]
+    fn an_answer_goes_to_who_has_asked() {
+        let mut qmp = running();
+        let plug = |serial: &str| Plug {
+            serial: serial.to_owned(),
+            file: file(),
+            readonly: true,
+        };
+        qmp.plugs.attach(plug("good"));
+        qmp.plugs.attach(plug("bad"));
+        // The first command of a disk is on its way when an exchange begins.
+        let first: Value = serde_json::from_slice(&qmp.take_outgoing().unwrap().0).unwrap();
+        assert_eq!(first["arguments"]["fdset-id"], 1);
+        qmp.swap.replace("tools", file());
+        assert!(qmp.take_outgoing().is_none(), "one command at a time");
+        qmp.received(format!("{OK}\n{EVENT}\n").as_bytes()).unwrap();
+        let refused = "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}";
+        // Four of the exchange, two of the first disk; the second one is refused.
+        let given = answered(&mut qmp, &[OK, OK, OK, OK, OK, OK, refused]);
+        let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "add-fd",
+                "blockdev-add",
+                "blockdev-reopen",
+                "remove-fd",
+                "blockdev-add",
+                "device_add",
+                "add-fd",
+                "remove-fd"
+            ]
+        );
+        assert!(matches!(qmp.swap.replaced(), Some(Ok(()))));
+        assert_eq!(qmp.plugs.take_changes(), [Change::Attached("good".to_owned())]);
+        qmp.received(format!("{OK}\n").as_bytes()).unwrap();
+        let changes = qmp.plugs.take_changes();
+        assert_eq!(changes, [Change::Refused("bad".to_owned(), "no".to_owned())]);
+    }
+
+    #[test]
+    fn descriptors_of_both_have_numbers_of_their_own() {
+        let mut qmp = running();
+        qmp.swap.replace("tools", file());
+        let (line, _) = qmp.take_outgoing().unwrap();
+        let command: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(command["arguments"]["fdset-id"], 256);
     }
 }

@@ -3,95 +3,36 @@
 use crate::attend::{Verdict, attend_within};
 use crate::console::Tail;
 use crate::streams::Streams;
-use crate::vmm::{Booted, Vmm, Wires};
-use crate::{Accel, Machine, VmmError};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::cell::RefCell;
-use std::fmt;
+use crate::vmm::Vmm;
+use crate::{Accel, Machine};
+use rustix::fd::AsFd;
 use std::io::{Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tote_channel::{End, Event, Guest, Host, Order, Session, Stream, ToHost};
 use tote_sys::{SignalFd, SignalSet};
 
-type Body = Box<dyn FnOnce(UnixStream, UnixStream) + Send>;
+mod fake;
+mod members;
 
-/// A VMM whose machine is a function with the machine's ends of channel and console.
-struct Fake(RefCell<Option<Body>>);
-
-impl Fake {
-    fn new(body: impl FnOnce(UnixStream, UnixStream) + Send + 'static) -> Self {
-        Self(RefCell::new(Some(Box::new(body))))
-    }
-}
-
-impl fmt::Debug for Fake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Fake")
-    }
-}
-
-#[derive(Debug)]
-struct Thread {
-    thread: Option<JoinHandle<()>>,
-    ended: OwnedFd,
-}
-
-impl Vmm for Fake {
-    fn boot(&self, _: &Machine, wires: Wires) -> Result<Box<dyn Booted>, VmmError> {
-        let body = self.0.borrow_mut().take().unwrap();
-        let (ended, alive) = UnixStream::pair().unwrap();
-        let thread = std::thread::spawn(move || {
-            body(wires.channel, wires.console);
-            drop(alive);
-        });
-        Ok(Box::new(Thread {
-            thread: Some(thread),
-            ended: ended.into(),
-        }))
-    }
-}
-
-impl Booted for Thread {
-    fn control(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn ended(&self) -> BorrowedFd<'_> {
-        self.ended.as_fd()
-    }
-
-    fn advance(&mut self) -> Result<(), VmmError> {
-        Ok(())
-    }
-
-    fn replace(&mut self, _: &str, _: OwnedFd) -> Result<(), VmmError> {
-        Err(VmmError::Elsewhere)
-    }
-
-    fn replaced(&mut self) -> Option<Result<(), VmmError>> {
-        None
-    }
-
-    fn end(&mut self) -> String {
-        // A thread that waits for the attendant goes when that is gone.
-        drop(self.thread.take());
-        "the last words".to_owned()
-    }
-}
+use fake::Fake;
 
 fn machine() -> Machine {
     Machine {
         program: "".into(),
         accel: Accel::Tcg,
+        board: crate::Board::Microvm,
+        grows: false,
         memory: 1,
         processors: 1,
         kernel: "".into(),
         initramfs: "".into(),
         disks: Vec::new(),
-        spare: None,
+        spare: Some(crate::Spare {
+            serial: "tools".to_owned(),
+            order: "hold\n".to_owned(),
+        }),
         links: Vec::new(),
         shares: None,
         port: String::new(),

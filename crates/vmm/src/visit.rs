@@ -2,51 +2,85 @@
 
 use crate::VmmError;
 use crate::attend::{Attendant, Verdict, failed};
+use crate::member::line;
+use crate::pass;
+use crate::plug::{Change, Plug};
 use crate::streams::Streams;
-use crate::visitors::{connect, connect_by};
+use crate::visitors::{NAME, connect, connect_by};
 use crate::vmm::Booted;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use tote_sys::Errno;
 
-/// Runs another process in the container of this sandbox's machine: has it perform the plan, and passes streams and signals on
-/// until the end. `warn` gets lines about what the process has to do without.
+/// Runs another process in the container whose attendant has this name: has its machine perform the plan, and passes streams and
+/// signals on until the end. `warn` gets lines about what the process has to do without.
 #[must_use]
-pub fn visit(plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    match connect().and_then(|channel| begin(channel, streams)) {
-        Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
-        Err(error) => failed(&error, false),
-    }
+pub fn visit(name: &str, plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
+    speak(connect(name), plan, streams, warn)
 }
 
 /// Does what [`visit`] does outside of the sandbox: the socket belongs to its network namespace.
 #[must_use]
-pub fn visit_by(socket: OwnedFd, plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    match connect_by(socket).and_then(|channel| begin(channel, streams)) {
-        Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
-        Err(error) => failed(&error, false),
-    }
+pub fn visit_by(
+    (socket, name): (OwnedFd, &str),
+    plan: &[u8],
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    speak(connect_by(socket, name), plan, streams, warn)
 }
 
-/// Has a file on the machine's spare disk, which is the standard input, and then runs a process as [`visit`] does, without input.
+/// Has a file on the machine's spare disk, which is the standard input, and then runs a process as [`visit`] does, without input: in the
+/// container of the member of this name, or in the machine's first one.
 #[must_use]
-pub fn bring(plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    match connect().and_then(|channel| begin(channel, streams)) {
+pub fn bring(
+    member: Option<&str>,
+    plan: &[u8],
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    let begun = connect(NAME).and_then(|channel| {
+        if let Some(name) = member {
+            let sent = pass::send(&channel, &line(name, None)?, &[]);
+            sent.map_err(VmmError::kernel("name the container"))?;
+        }
+        Another::begin(streams, channel)
+    });
+    match begun {
         Ok((attendant, machine)) => attendant.bringing().attend(machine, plan, warn),
         Err(error) => failed(&error, false),
     }
 }
 
-fn begin(channel: UnixStream, streams: Streams<'_>) -> Result<(Attendant<'_>, Box<dyn Booted>), VmmError> {
-    let again = channel.try_clone().map_err(|error| {
-        let errno = tote_sys::Errno::from_io_error(&error).unwrap_or(tote_sys::Errno::IO);
-        VmmError::kernel("hold the attendant of the virtual machine")(errno)
-    })?;
-    Ok((Attendant::join(streams, channel), Box::new(Another(again))))
+fn speak(
+    channel: Result<UnixStream, VmmError>,
+    plan: &[u8],
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    match channel.and_then(|channel| Another::begin(streams, channel)) {
+        Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
+        Err(error) => failed(&error, false),
+    }
 }
 
 /// A machine that another process attends: it ends with the connection to that one.
 #[derive(Debug)]
-struct Another(UnixStream);
+pub(crate) struct Another(UnixStream);
+
+impl Another {
+    /// Begins to speak to the attendant of a machine.
+    pub(crate) fn begin(
+        streams: Streams<'_>,
+        channel: UnixStream,
+    ) -> Result<(Attendant<'_>, Box<dyn Booted>), VmmError> {
+        let again = channel.try_clone().map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            VmmError::kernel("hold the attendant of the virtual machine")(errno)
+        })?;
+        Ok((Attendant::join(streams, channel), Box::new(Self(again))))
+    }
+}
 
 impl Booted for Another {
     fn control(&self) -> Option<BorrowedFd<'_>> {
@@ -57,8 +91,16 @@ impl Booted for Another {
         self.0.as_fd()
     }
 
-    fn advance(&mut self) -> Result<(), VmmError> {
-        Ok(())
+    fn advance(&mut self) -> Result<Vec<Change>, VmmError> {
+        Ok(Vec::new())
+    }
+
+    fn attach(&mut self, _: Plug) -> Result<(), VmmError> {
+        Err(VmmError::Elsewhere)
+    }
+
+    fn detach(&mut self, _: &str) -> Result<(), VmmError> {
+        Err(VmmError::Elsewhere)
     }
 
     fn replace(&mut self, _: &str, _: OwnedFd) -> Result<(), VmmError> {

@@ -6,19 +6,22 @@
 use crate::VmmError;
 use crate::exchange::Exchange;
 use crate::machine::Spare;
+use crate::plug::Change;
+use crate::visitor::{Scene, Visitor};
 use crate::vmm::Booted;
 use rustix::event::{PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::collections::BTreeMap;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
-use tote_channel::{ChannelError, Event, Guest, Host, MAX_SESSIONS, Order, Session};
+use tote_channel::{Event, Host, MAX_SESSIONS, Session};
 use tote_sys::Errno;
 
-/// Name of the attendant's socket in the abstract namespace: it is in the sandbox's network namespace, which no other container shares.
-const NAME: &[u8] = b"tote-vm";
+/// Name of the attendant's socket in the abstract namespace: it is in the sandbox's network namespace, which no other container shares
+/// but those of the same machine. Their attendants have names of their own.
+pub const NAME: &str = "tote-vm";
 
 /// Attempt of a visitor.
 const REACH: &str = "reach the attendant of the virtual machine";
@@ -32,36 +35,33 @@ const PAUSE: Timespec = Timespec {
     tv_nsec: 1_000_000,
 };
 
-/// Bytes that are read of a visitor at a time.
-const CHUNK: usize = 32 << 10;
-
-/// Returns the socket on which an attendant hears of visitors.
+/// Returns the socket on which an attendant of this name hears of visitors.
 ///
 /// # Errors
 /// [`VmmError::Kernel`].
-pub fn listen() -> Result<UnixListener, VmmError> {
+pub fn listen(name: &str) -> Result<UnixListener, VmmError> {
     let listener = || {
-        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(NAME)?)?;
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
         listener.set_nonblocking(true)?;
         Ok::<_, std::io::Error>(listener)
     };
     listener().map_err(failed("listen for commands"))
 }
 
-/// Connects to the attendant of this sandbox.
-pub(crate) fn connect() -> Result<UnixStream, VmmError> {
+/// Connects to the attendant of this name, in this network namespace.
+pub(crate) fn connect(name: &str) -> Result<UnixStream, VmmError> {
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::STREAM,
         SocketFlags::CLOEXEC,
         None,
     );
-    connect_by(socket.map_err(VmmError::kernel(REACH))?)
+    connect_by(socket.map_err(VmmError::kernel(REACH))?, name)
 }
 
-/// Connects to the attendant of the sandbox to whose network namespace the socket belongs.
-pub(crate) fn connect_by(socket: OwnedFd) -> Result<UnixStream, VmmError> {
-    let connected = reach(&socket, NAME).and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
+/// Connects to the attendant of this name, in the network namespace to which the socket belongs.
+pub(crate) fn connect_by(socket: OwnedFd, name: &str) -> Result<UnixStream, VmmError> {
+    let connected = reach(&socket, name.as_bytes()).and_then(|()| rustix::io::ioctl_fionbio(&socket, true));
     connected.map_err(VmmError::kernel(REACH))?;
     Ok(socket.into())
 }
@@ -91,18 +91,6 @@ pub(crate) struct Visitors {
     /// Release of the guest's kernel, once it is up.
     kernel: String,
     exchange: Exchange,
-}
-
-#[derive(Debug)]
-struct Visitor {
-    stream: UnixStream,
-    guest: Guest,
-    /// File that it has brought, for the spare disk of the machine.
-    file: Option<OwnedFd>,
-    /// Its process: the visitor's number of it, and the machine's.
-    process: Option<(u16, Session)>,
-    /// True once nothing more is said to it than what waits to be sent.
-    ended: bool,
 }
 
 /// Something that is ready.
@@ -135,15 +123,12 @@ impl Visitors {
         let Some((session, done)) = self.exchange.advance(booted, host) else {
             return;
         };
-        let Some(visitor) = of(&mut self.all, session) else {
-            return;
-        };
-        match done {
-            Ok(()) => visitor.tell(Event::Runs(session)),
-            Err(reason) => {
-                visitor.tell(Event::Failed(session, 126, reason));
-                visitor.process = None;
-            }
+        if let Some(visitor) = of(&mut self.all, session) {
+            let event = match done {
+                Ok(()) => Event::Runs(session),
+                Err(reason) => Event::Failed(session, 126, reason),
+            };
+            visitor.tell(event, session);
         }
     }
 
@@ -152,13 +137,21 @@ impl Visitors {
         let is_full = self.all.len() >= MAX_SESSIONS;
         let listener = self.listener.as_ref().filter(|_| !is_full);
         let came = listener.map(|listener| (Call::Came, listener.as_fd(), PollFlags::IN));
-        let speaks = self.all.iter().map(|(number, visitor)| {
+        // A new one may bring disks that another one is about to give back.
+        let leaves = self.all.values().any(|visitor| visitor.stream.is_none());
+        let speaks = self.all.iter().filter_map(|(number, visitor)| {
+            let stream = visitor.stream.as_ref().filter(|_| !leaves || !visitor.is_new())?;
             let waits = visitor.guest.has_outgoing();
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, waits);
-            (Call::Speaks(*number), visitor.stream.as_fd(), flags)
+            Some((Call::Speaks(*number), stream.as_fd(), flags))
         });
         came.into_iter().chain(speaks).collect()
+    }
+
+    /// True if disks of a container may come or go.
+    pub(crate) fn has_members(&self) -> bool {
+        self.all.values().any(|visitor| visitor.member.is_some())
     }
 
     /// Notes the release of the guest's kernel, which visitors are told.
@@ -167,21 +160,75 @@ impl Visitors {
     }
 
     /// Does what a visitor asks for.
-    pub(crate) fn serve(&mut self, call: Call, host: &mut Host, container: Session) {
+    pub(crate) fn serve(
+        &mut self,
+        call: Call,
+        (host, container): (&mut Host, Session),
+        machine: &mut dyn Booted,
+    ) -> Result<(), VmmError> {
         let number = match call {
-            Call::Came => return self.admit(),
+            Call::Came => {
+                self.admit();
+                return Ok(());
+            }
             Call::Speaks(number) => number,
         };
+        let members = self.members();
         let Some(visitor) = self.all.get_mut(&number) else {
-            return;
+            return Ok(());
         };
-        if visitor.read(host, container, &mut self.exchange).is_err() {
-            // Its process has lost its streams, so it is ended; what it still says is passed over.
-            if let Some((_, session)) = visitor.process.filter(|_| !visitor.ended) {
-                host.signal(session, 9);
-            }
+        let mut scene = Scene {
+            host,
+            machine,
+            container,
+            members: &members,
+            exchange: &mut self.exchange,
+        };
+        let is_gone = match visitor.read(&mut scene) {
+            Ok(()) => return Ok(()),
+            Err(VmmError::Channel(_)) => visitor.go(scene.host, scene.machine)?,
+            Err(error) => return Err(error),
+        };
+        if is_gone {
             self.all.remove(&number);
         }
+        Ok(())
+    }
+
+    /// Returns the first processes of members, by their names.
+    fn members(&self) -> BTreeMap<String, Session> {
+        let members = self.all.values().filter_map(|visitor| visitor.member.as_ref());
+        let running = members.filter_map(|member| Some((member.name.clone(), member.first?)));
+        running.collect()
+    }
+
+    /// Takes what has become of disks.
+    pub(crate) fn changed(
+        &mut self,
+        changes: Vec<Change>,
+        (host, container): (&mut Host, Session),
+        machine: &mut dyn Booted,
+    ) -> Result<(), VmmError> {
+        let members = self.members();
+        let mut scene = Scene {
+            host,
+            machine,
+            container,
+            members: &members,
+            exchange: &mut self.exchange,
+        };
+        for change in changes {
+            let (Change::Attached(serial) | Change::Refused(serial, _) | Change::Detached(serial)) = &change;
+            let brings = |visitor: &&mut Visitor| {
+                let member = visitor.member.as_ref();
+                member.is_some_and(|member| member.brings(serial))
+            };
+            if let Some(visitor) = self.all.values_mut().find(brings) {
+                visitor.changed(change, &mut scene)?;
+            }
+        }
+        self.all.retain(|_, visitor| !visitor.is_forgotten());
+        Ok(())
     }
 
     fn admit(&mut self) {
@@ -193,23 +240,22 @@ impl Visitors {
             return;
         }
         self.last = self.last.wrapping_add(1);
-        let visitor = Visitor {
-            stream,
-            guest: Guest::new(&self.kernel),
-            file: None,
-            process: None,
-            ended: false,
-        };
+        let visitor = Visitor::new(stream, &self.kernel);
         self.all.insert(self.last, visitor);
     }
 
     /// Passes on what the guest says of another process than the container's first one.
-    pub(crate) fn hear(&mut self, event: Event, host: &mut Host) {
+    pub(crate) fn hear(
+        &mut self,
+        event: Event,
+        host: &mut Host,
+        machine: &mut dyn Booted,
+    ) -> Result<(), VmmError> {
         if self.exchange.hear(&event) {
-            return;
+            return Ok(());
         }
         let session = match &event {
-            Event::Ready(_) => return,
+            Event::Ready(_) => return Ok(()),
             Event::Runs(session)
             | Event::Output(session, ..)
             | Event::Room(session, _)
@@ -217,14 +263,23 @@ impl Visitors {
             | Event::Failed(session, ..)
             | Event::Ended(session, _) => *session,
         };
+        let is_end = matches!(event, Event::Ended(..) | Event::Failed(..));
         match of(&mut self.all, session) {
-            Some(visitor) => visitor.tell(event),
-            None => {
+            Some(visitor) if is_end => match &mut visitor.member {
+                // Its disks are needed no longer.
+                Some(member) if member.first == Some(session) => {
+                    return member.leave(Some(event), machine);
+                }
+                _ => visitor.tell(event, session),
+            },
+            Some(visitor) if visitor.stream.is_some() => visitor.tell(event, session),
+            _ => {
                 if let Event::Output(session, stream, bytes) = event {
                     host.consumed(session, stream, bytes.len());
                 }
             }
         }
+        Ok(())
     }
 
     /// Sends as much as the visitors take, and lets those go who know the end.
@@ -236,97 +291,7 @@ impl Visitors {
 /// Finds the visitor whose process this is.
 fn of(all: &mut BTreeMap<u32, Visitor>, session: Session) -> Option<&mut Visitor> {
     let mut all = all.values_mut();
-    all.find(|visitor| visitor.process.is_some_and(|(_, own)| own == session))
-}
-
-impl Visitor {
-    fn tell(&mut self, event: Event) {
-        let (guest, Some((number, _))) = (&mut self.guest, self.process) else {
-            return;
-        };
-        match event {
-            Event::Ready(_) => {}
-            Event::Runs(_) => guest.runs(number),
-            Event::Output(_, stream, bytes) => _ = guest.output(number, stream, &bytes),
-            Event::Room(_, bytes) => guest.consumed(number, bytes),
-            Event::Warning(_, text) => guest.warn(number, &text),
-            Event::Failed(_, code, text) => {
-                guest.failed(number, code, &text);
-                self.ended = true;
-            }
-            Event::Ended(_, end) => {
-                guest.ended(number, end);
-                self.ended = true;
-            }
-        }
-    }
-
-    /// Reads what has come; fails if the visitor is gone, or speaks another language.
-    fn read(
-        &mut self,
-        host: &mut Host,
-        container: Session,
-        exchange: &mut Exchange,
-    ) -> Result<(), ChannelError> {
-        let gone = ChannelError::Order("a command");
-        let mut buffer = vec![0; CHUNK];
-        let length = match tote_sys::receive_with(self.stream.as_fd(), &mut buffer, RecvFlags::empty()) {
-            Err(Errno::AGAIN) => return Ok(()),
-            Ok((0, _)) | Err(_) => return Err(gone),
-            Ok((length, files)) => {
-                self.file = files.into_iter().next().or(self.file.take());
-                length
-            }
-        };
-        for order in self.guest.received(&buffer[..length])? {
-            match (order, self.process) {
-                (
-                    Order::Begin {
-                        session,
-                        plan,
-                        terminal,
-                        joins: Some(_),
-                    },
-                    None,
-                ) => {
-                    let begun = match self.file.take() {
-                        Some(file) => exchange.begin((file, &plan), container, host),
-                        None => host
-                            .begin(&plan, terminal, Some(container))
-                            .map_err(|error| error.to_string()),
-                    };
-                    match begun {
-                        Ok(own) => self.process = Some((session, own)),
-                        Err(reason) => {
-                            self.guest.failed(session, 126, &reason);
-                            self.ended = true;
-                        }
-                    }
-                }
-                (Order::Input(_, bytes), Some((_, own))) => _ = host.input(own, &bytes),
-                (Order::InputEnd(_), Some((_, own))) => host.end_input(own),
-                (Order::Signal(_, number), Some((_, own))) => host.signal(own, number),
-                (Order::Resize(_, rows, columns), Some((_, own))) => host.resize(own, rows, columns),
-                (Order::Room(_, stream, bytes), Some((_, own))) => host.consumed(own, stream, bytes),
-                _ => return Err(gone),
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends what waits; false once the visitor knows the end, or is gone.
-    fn send(&mut self) -> bool {
-        let out = self.guest.outgoing();
-        while !out.is_empty() {
-            match rustix::io::write(&self.stream, out) {
-                Ok(length) => _ = out.drain(..length),
-                Err(Errno::INTR) => {}
-                // One that is gone is found by reading.
-                Err(_) => return true,
-            }
-        }
-        !self.ended
-    }
+    all.find(|visitor| visitor.processes.values().any(|own| *own == session))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The few functions of a virtual machine monitor.
 
+use crate::plug::{Change, Plug};
 use crate::{Machine, VmmError};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::fmt;
@@ -33,11 +34,23 @@ pub trait Booted: fmt::Debug {
     /// Returns a descriptor that is readable once the machine has ended.
     fn ended(&self) -> BorrowedFd<'_>;
 
-    /// Takes what the VMM has to say, and answers.
+    /// Takes what the VMM has to say, and answers; returns what has become of disks.
     ///
     /// # Errors
     /// [`VmmError`] if the machine cannot run.
-    fn advance(&mut self) -> Result<(), VmmError>;
+    fn advance(&mut self) -> Result<Vec<Change>, VmmError>;
+
+    /// Gives a machine that grows another disk; [`Booted::advance`] tells when it is there.
+    ///
+    /// # Errors
+    /// [`VmmError`] if the VMM cannot be told.
+    fn attach(&mut self, plug: Plug) -> Result<(), VmmError>;
+
+    /// Takes the disk with this serial number away; [`Booted::advance`] tells when it is gone.
+    ///
+    /// # Errors
+    /// [`VmmError`] if the VMM cannot be told.
+    fn detach(&mut self, serial: &str) -> Result<(), VmmError>;
 
     /// Begins to put a file in the place of what a disk has, read-only; [`Booted::replaced`] tells of the end.
     ///

@@ -17,12 +17,16 @@ const LIST: &str = "modules";
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
 /// Modules, and directories of them, that guests may need; all others would only be copied.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 15] = [
     "drivers/virtio",
     "drivers/block",
     "drivers/char",
     "drivers/net/net_failover.ko",
     "drivers/net/virtio_net.ko",
+    "drivers/scsi/scsi_common.ko",
+    "drivers/scsi/scsi_mod.ko",
+    "drivers/scsi/sd_mod.ko",
+    "drivers/scsi/virtio_scsi.ko",
     "net/core",
     "fs/erofs",
     "fs/fuse",

@@ -74,8 +74,8 @@ before it. Elsewhere it says nothing."),
     ],
 };
 
-/// `--isolation` of containers.
-const ISOLATION: Opt = Opt::value(
+/// `--isolation` of containers and pods.
+pub(super) const ISOLATION: Opt = Opt::value(
     "isolation",
     "TECHNOLOGY",
     "Isolation technology: default, or vm for a virtual machine",
@@ -83,8 +83,10 @@ const ISOLATION: Opt = Opt::value(
 .completes(Completes::Words(&["default", "vm"]))
 .details(
     "`vm` runs the container in a small virtual machine with a kernel of its own, which `tote vm setup` has made ready; its writes are in \
-     the machine's memory. `vm=qemu,accel=tcg,memory=SIZE,cpus=NUMBER` says what the machine has; without `memory` and `cpus` \
-     `--memory` and `--cpus` count, or 512m and one processor. `shares=virtiofs` or `shares=9p` says how directories of this machine get there.",
+     the machine's memory. `vm=qemu,accel=tcg,machine=q35,memory=SIZE,cpus=NUMBER` says what the machine has; without `memory` and `cpus` \
+     `--memory` and `--cpus` count, or 512m and one processor. `accel` is `kvm` where the processor really executes a guest's kernel, see \
+     `tote info`, else `tcg`; `machine` is `microvm`, or `q35` where QEMU has no other. `shares=virtiofs` or `shares=9p` says how \
+     directories of this machine get there. A pod is one machine with several containers: `tote pod create --isolation vm`.",
 );
 
 /// `--isolation` of docker's builds, which has a single value on Linux.

@@ -112,6 +112,7 @@ shared namespace is said here and not of members: the host name, lines of /etc/h
         &Group {
             title: "Namespace",
             options: &[
+                isolation::ISOLATION,
                 Opt::value("hostname", "NAME", "Set the host name of the members")
                     .details("The default is the pod's name."),
                 Opt::value("pid", "MODE", "PID namespace: private or host")

@@ -153,6 +153,8 @@ mod vm_disks;
 mod vm_ends;
 mod vm_exec;
 mod vm_networks;
+mod vm_oci;
+mod vm_pods;
 mod vm_shares;
 mod volume_commands;
 mod volume_treatments;
@@ -181,6 +183,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_ends::TESTS,
     vm_exec::TESTS,
     vm_networks::TESTS,
+    vm_oci::TESTS,
+    vm_pods::TESTS,
     vm_shares::TESTS,
     volumes::TESTS,
     recovery::TESTS,

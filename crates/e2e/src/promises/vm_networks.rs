@@ -10,7 +10,7 @@ use crate::need::Need;
 use crate::promise::{Test, test};
 use anyhow::Result;
 
-const OF_ROOT: &[Need] = &[
+pub(super) const OF_ROOT: &[Need] = &[
     QEMU,
     Need::GuestKernel,
     Need::Root,
@@ -22,7 +22,7 @@ const OF_ROOT: &[Need] = &[
     Need::Program("busybox"),
 ];
 
-const OF_USERS: &[Need] = &[
+pub(super) const OF_USERS: &[Need] = &[
     QEMU,
     Need::GuestKernel,
     Need::Root,

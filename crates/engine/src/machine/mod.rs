@@ -1,7 +1,10 @@
 //! Features of this machine, and missing ones with the reason.
 
+mod bundled;
 mod facts;
+mod vmms;
 
+pub use bundled::{bundle_in_machine, process_in_machine};
 pub use facts::{MachineFacts, MachineMemory, kernel_release};
 
 use crate::{Caller, Home};
@@ -116,6 +119,7 @@ fn features(home: &Home) -> BTreeMap<&'static str, String> {
     }
     let kvm = tote_sys::try_kvm().map_err(|fault| fault.to_string());
     features.insert("kvm", kvm.map_or_else(|reason| reason, |()| "yes".to_owned()));
+    features.extend(vmms::look());
     let networks = crate::network::unavailable(home).map(|fault| fault.to_string());
     let reason = networks.as_deref().unwrap_or_default();
     let reason = reason.strip_prefix("cannot use a network: ").unwrap_or(reason);

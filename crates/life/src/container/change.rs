@@ -25,6 +25,7 @@ pub fn kept(entry: &Entry, action: &'static str) -> Result<(), LifeError> {
 /// [`LifeError`].
 pub fn pause(home: &Home, wanted: &str) -> Result<(), EngineError> {
     let entry = find(home, wanted)?;
+    crate::vm::check_alone(&entry.container, "pause")?;
     let name = entry.container.display().to_owned();
     let cgroup = group(&entry, "pause")?;
     if cgroup.is_frozen().unwrap_or(false) {

@@ -68,6 +68,7 @@ pub fn create(home: &Home, request: PodRequest, warn: &mut dyn FnMut(String)) ->
     if request.options.iter().any(is_pods) {
         return Err(PodError::NoPod.into());
     }
+    check_machine(&request, (&share, wants_infra))?;
     let (id, guard) = begin(home)?;
     let shape = Shape {
         share,
@@ -130,6 +131,35 @@ fn check_no_infra(request: &PodRequest) -> Result<(), EngineError> {
         Some((option, _)) => Err(PodError::NoInfra(option.clone()).into()),
         None => Ok(()),
     }
+}
+
+/// Checks that a pod in a virtual machine has what its machine needs, and nothing that would be another machine's.
+fn check_machine(request: &PodRequest, (share, infra): (&[String], bool)) -> Result<(), PodError> {
+    let mut options = request.options.iter();
+    if !options.any(|(option, value)| option == "isolation" && tote_bundle::is_vm(value)) {
+        return Ok(());
+    }
+    let has = |wanted: &str| share.iter().any(|shared| shared == wanted);
+    let limits = |wanted: &str| request.limits.iter().any(|(limit, _)| limit == wanted);
+    let faults = [
+        (
+            !infra || !has("net"),
+            "a network for each container",
+            "the machine has one network; leave out --share, or give net among its words",
+        ),
+        (
+            has("pid"),
+            "--share pid",
+            "the processes of a container in a machine end with its first one",
+        ),
+        (
+            limits("memory"),
+            "--memory",
+            "give the machine its memory by --isolation vm=memory=SIZE",
+        ),
+    ];
+    let fault = faults.into_iter().find(|(is, ..)| *is);
+    fault.map_or(Ok(()), |(_, what, why)| Err(PodError::InMachine(what, why)))
 }
 
 /// Makes an id and its directory, and locks it.

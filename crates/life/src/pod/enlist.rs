@@ -1,7 +1,8 @@
 //! Membership in a pod.
 
 use super::lock::Guard;
-use super::{PodError, PodRequest, create, find};
+use super::{Pod, PodError, PodRequest, create, find};
+use crate::vm::VmFault;
 use crate::{EngineError, Home, RunRequest};
 use tote_bundle::{NetworkMode, OF_POD, POD_NETWORK};
 
@@ -35,6 +36,7 @@ pub fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result<Option
         None => find::record(home, &wanted).map_err(|error| EngineError::Usage(error.to_string()))?,
     };
     let guard = Guard::shared(home, &pod.id)?;
+    in_its_machine(&pod, request)?;
     let shares = |what: &str| pod.share.iter().any(|shared| shared == what);
     if shares("net") && gives(request, "network") {
         return Err(PodError::Network.into());
@@ -59,6 +61,28 @@ pub fn enlist(home: &Home, request: &mut RunRequest, dry: bool) -> Result<Option
     Ok(Some(guard))
 }
 
+/// Puts a member into the machine of its pod, if that has one.
+fn in_its_machine(pod: &Pod, request: &mut RunRequest) -> Result<(), EngineError> {
+    let own = request.options.vm.take().is_some();
+    let is_isolation = |(name, _): &(String, String)| name == "isolation";
+    let says_default = !own && request.given.iter().any(is_isolation);
+    match pod.option("isolation").filter(|value| tote_bundle::is_vm(value)) {
+        None if own => Err(VmFault::NoPod.into()),
+        None => Ok(()),
+        Some(_) if says_default => Err(VmFault::Option {
+            option: "--isolation default and --pod",
+            reason: "the pod is in a virtual machine",
+        }
+        .into()),
+        Some(value) => {
+            request.given.retain(|option| !is_isolation(option));
+            request.options.set("isolation", value)?;
+            request.given.push(("isolation".to_owned(), value.to_owned()));
+            Ok(())
+        }
+    }
+}
+
 /// Takes the word for the network of the pod out of a request, which has that network without a word as well. Gives whether it was there.
 fn take_word(request: &mut RunRequest) -> bool {
     let is_word = |(name, value): &(String, String)| name == "network" && value == POD_NETWORK;
@@ -76,7 +100,7 @@ fn take_word(request: &mut RunRequest) -> bool {
 fn taken(request: &mut RunRequest) -> Vec<(String, String)> {
     let has_own_name = gives(request, "uts");
     let is_of_all = |(name, _): &(String, String)| {
-        OF_POD.contains(&name.as_str()) || (name == "hostname" && !has_own_name)
+        OF_POD.contains(&name.as_str()) || name == "isolation" || (name == "hostname" && !has_own_name)
     };
     let (taken, own) = request.given.drain(..).partition(is_of_all);
     request.given = own;

@@ -118,7 +118,11 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Done {
 
 /// Suspends all processes.
 pub fn pause(home: &Home, wanted: &str) -> Done {
-    let runs = |entry: &Entry| !entry.state.paused;
+    // A machine is paused with all that is in it.
+    let runs = |entry: &Entry| {
+        let is_in_it = crate::vm::is_in_vm(&entry.container) && !entry.container.is_infra();
+        !entry.state.paused && !is_in_it
+    };
     each(home, wanted, "pause", runs, |id| container::pause(home, id))
 }
 

@@ -4,7 +4,7 @@ use super::VmFault;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::path::{Path, PathBuf};
-use tote_vmm::{Machine, Qemu, Streams, Verdict};
+use tote_vmm::{Machine, Member, Qemu, Streams, Verdict};
 
 /// Directory of a machine's files in its sandbox.
 const DIRECTORY: &str = "/vm";
@@ -26,6 +26,7 @@ const PIECE_BYTES: usize = 90_000;
 
 /// Files that the plan of the sandbox writes: paths relative to its root.
 pub(crate) const MACHINE: &str = "vm/machine.json";
+pub(crate) const MEMBER: &str = "vm/member.json";
 pub(crate) const PLAN: &str = "vm/plan";
 
 /// Returns the path of a machine's file in its sandbox.
@@ -38,16 +39,31 @@ pub(crate) fn place(name: &str) -> PathBuf {
 /// # Errors
 /// [`VmFault`] if this is another sandbox than a machine's.
 pub fn attend(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
-    let root = Path::new("/");
-    let read = |path: &str| {
-        let path = root.join(path);
-        std::fs::read(&path).map_err(VmFault::file("read", path))
-    };
-    let machine: Machine = serde_json::from_slice(&read(MACHINE)?).map_err(VmFault::Description)?;
     let plan = read(PLAN)?;
     let mut streams = Streams::own()?;
-    streams.visitors = Some(tote_vmm::listen()?);
+    if let Some(member) = member()? {
+        streams.visitors = Some(tote_vmm::listen(&member.name)?);
+        return Ok(tote_vmm::join(&member, &plan, streams, warn));
+    }
+    let machine: Machine = serde_json::from_slice(&read(MACHINE)?).map_err(VmFault::Description)?;
+    streams.visitors = Some(tote_vmm::listen(tote_vmm::NAME)?);
     Ok(tote_vmm::attend(&Qemu, &machine, &plan, streams, warn))
+}
+
+fn read(path: &str) -> Result<Vec<u8>, VmFault> {
+    let path = Path::new("/").join(path);
+    std::fs::read(&path).map_err(VmFault::file("read", path))
+}
+
+/// Returns what this sandbox is for, if the machine is another container's.
+fn member() -> Result<Option<Member>, VmFault> {
+    let bytes = match read(MEMBER) {
+        Err(VmFault::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        bytes => bytes?,
+    };
+    serde_json::from_slice(&bytes).map_err(VmFault::Description)
 }
 
 /// Writes a plan as the variables of a visitor.
@@ -76,9 +92,13 @@ fn unpacked(variable: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, VmFaul
 /// [`VmFault`] if this is another process than a visitor.
 pub fn visit(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
     let plan = unpacked(|name| std::env::var(name).ok())?;
-    let brings = std::env::args_os().nth(1).is_some_and(|word| word == BRING);
-    let perform = if brings { tote_vmm::bring } else { tote_vmm::visit };
-    Ok(perform(&plan, Streams::own()?, warn))
+    let name = member()?.map(|member| member.name);
+    let streams = Streams::own()?;
+    if std::env::args_os().nth(1).is_some_and(|word| word == BRING) {
+        return Ok(tote_vmm::bring(name.as_deref(), &plan, streams, warn));
+    }
+    let name = name.as_deref().unwrap_or(tote_vmm::NAME);
+    Ok(tote_vmm::visit(name, &plan, streams, warn))
 }
 
 #[cfg(test)]

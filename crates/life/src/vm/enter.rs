@@ -123,7 +123,9 @@ pub fn attend_here(
             source,
         })
     })?;
-    let verdict = tote_vmm::visit_by(socket, &plan.to_bytes().bytes, streams, warn);
+    let container = target.entry.as_ref().map(|entry| &entry.container);
+    let name = super::member::attendant(container);
+    let verdict = tote_vmm::visit_by((socket, &name), &plan.to_bytes().bytes, streams, warn);
     match verdict.message {
         None => Ok(verdict.code),
         Some(message) => Err(VmFault::Exec(message, verdict.code).into()),
@@ -190,20 +192,38 @@ fn inner(
         linux: Some(guest.linux.clone()),
         ..Spec::default()
     };
-    let namespaces = guest.linux.namespaces.iter();
+    let filter = guest.default_filter.then_some(&*filter_for);
+    let stdin = if options.interactive && !options.detach {
+        Stdin::Inherited
+    } else {
+        Stdin::Null
+    };
+    planned((&spec, target.hold()?), tools, filter, stdin)
+}
+
+/// Returns the namespaces that a process in the guest joins: those of a pod as well, which are not among the container's own.
+fn namespaces(spec: &Spec) -> u32 {
+    let own = spec.namespaces().iter().map(|one| one.kind);
+    let all = own.chain(NAMESPACES);
+    all.fold(0, |flags, kind| flags | clone_flag(kind))
+}
+
+/// Plans a process in a container of the guest, with these tools for its root or none. The descriptor is of a process here, in whose
+/// place the guest brings its own.
+pub(crate) fn planned(
+    (spec, pidfd): (&Spec, std::os::fd::OwnedFd),
+    tools: Option<Tools<'_>>,
+    default_filter: Option<&[String]>,
+    stdin: Stdin,
+) -> Result<Plan, EngineError> {
     let plan = tote_sandbox::enter(Newcomer {
-        spec: &spec,
-        // The guest brings its own in the place of this one.
-        pidfd: target.hold()?,
-        namespaces: namespaces.fold(0, |flags, one| flags | clone_flag(one.kind)),
+        spec,
+        pidfd,
+        namespaces: namespaces(spec),
         root: None,
         tools,
-        default_filter: guest.default_filter.then_some(&filter_for),
-        stdin: if options.interactive && !options.detach {
-            Stdin::Inherited
-        } else {
-            Stdin::Null
-        },
+        default_filter,
+        stdin,
         preserve_fds: 0,
         keyring: None,
         all_processors: true,

@@ -1,9 +1,9 @@
 //! The guest's part: the plan of the container, as tote makes it in the guest.
 
+use super::member::Part;
 use crate::facts::choose_filter;
 use crate::making::Making;
 use crate::network::Joined;
-use crate::peer::Peers;
 use crate::rootfs::Source;
 use crate::standard::stdin;
 use crate::user::Ids;
@@ -20,10 +20,18 @@ use tote_spec::Spec;
 /// All capabilities that Linux has had until now, of which a guest's kernel drops those that it does not know.
 const CAPABILITIES: u64 = (1 << 41) - 1;
 
+/// Byte form of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Bytes {
+    pub plan: Vec<u8>,
+    /// True if it has the descriptor of a process, in whose place the guest brings its own.
+    pub joins: bool,
+}
+
 /// The guest's part of a plan.
 pub(crate) struct Planned {
     pub spec: Spec,
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     pub warnings: Vec<String>,
 }
 
@@ -50,14 +58,17 @@ pub(crate) fn plan(
     making: &Making<'_>,
     source: &Source,
     options: &RunOptions,
-    (brought, joined): (&Brought, &Joined),
+    (part, brought, joined): (&Part, &Brought, &Joined),
 ) -> Result<Planned, EngineError> {
-    let options = &inside(options, brought);
+    let (peers, shm) = part.peers(making.home, options)?;
+    let mut options = inside(options, brought);
+    part.alone(&mut options, peers.hostname.as_deref());
+    let options = &options;
     let config = &making.config;
     let ids = Ids::of_guest(options, config, source, making.home)?;
     let nodes = brought.disks.iter().enumerate();
     let nodes = nodes.map(|(place, disk)| (disk, node(&serial_of(place))));
-    let (peers, volumes) = (Peers::default(), Volumes::of_guest(nodes));
+    let volumes = Volumes::of_guest(nodes);
     let asked = (options, &peers);
     let mut spec = crate::spec::make(
         Caller::Root,
@@ -68,6 +79,7 @@ pub(crate) fn plan(
         making.environment,
         &volumes,
     )?;
+    part.leave(&mut spec);
     let linux = spec
         .linux
         .as_mut()
@@ -93,7 +105,27 @@ pub(crate) fn plan(
         links: &joined.guest_links(),
         facts: facts(),
     };
-    let root = Root::Stored {
+    let root = root(options);
+    let joins = Joins {
+        shm,
+        ..Joins::default()
+    };
+    let plan = tote_sandbox::plan(&request, root, joins)?;
+    let form = plan.to_bytes();
+    let bytes = Bytes {
+        joins: !form.fds.is_empty(),
+        plan: form.bytes,
+    };
+    Ok(Planned {
+        bytes,
+        warnings: plan.warnings,
+        spec,
+    })
+}
+
+/// Returns the root: the image's disk, below a disk or a file system in memory for the writes.
+fn root(options: &RunOptions) -> Root {
+    Root::Stored {
         storage: Storage::Overlay {
             lowers: vec![PathBuf::from(tote_guest::IMAGE)],
             own_inodes: None,
@@ -111,14 +143,7 @@ pub(crate) fn plan(
         },
         binds: Vec::new(),
         private: false,
-    };
-    let plan = tote_sandbox::plan(&request, root, Joins::default())?;
-    let bytes = plan.to_bytes().bytes;
-    Ok(Planned {
-        bytes,
-        warnings: plan.warnings,
-        spec,
-    })
+    }
 }
 
 /// Leaves out the options that concern this machine, and takes the mounts that the guest has in their place.

@@ -1,46 +1,45 @@
 //! The host's part: the sandbox of the machine.
 
 use super::VmFault;
-use super::attend::{MACHINE, PLAN, PROGRAM, place};
-use super::guest::{WRITES, keeps_writes, serial_of};
+use super::attend::{MACHINE, MEMBER, PLAN, PROGRAM, place};
+use super::choose::{KVM, accel, board, program};
+use super::guest::{Bytes, WRITES, keeps_writes, serial_of};
 use super::kernel;
 use super::kernel::{Files, files};
+use super::member::{self, Part};
 use super::shares;
 use crate::making::{Made, Making, Purpose};
 use crate::network::Joined;
 use crate::rootfs::{Source, Stored};
 use crate::volume::{Brought, VolumeDisk};
-use crate::{Caller, EngineError, HostInit};
-use std::path::{Path, PathBuf};
+use crate::{Caller, EngineError, Home, HostInit};
+use std::path::Path;
 use tote_bundle::{
-    Acceleration, Bind, Capability, DeviceRequest, EnvOptions, Image, ImageConfig, MountRequest, MountSource,
-    Propagation, Recursion, RunOptions, SecurityOptions, Sharing, Swap, VmOptions,
+    Bind, Capability, DeviceRequest, EnvOptions, Image, ImageConfig, MountRequest, MountSource, Propagation,
+    Recursion, RunOptions, SecurityOptions, Sharing, Swap, VmOptions,
 };
 use tote_networks::TUN;
 use tote_runtime::Timings;
 use tote_vmm::{Accel, Disk, Link, Machine, Spare};
 
 /// Memory of a machine for which nothing says how much, and the least that boots, in MiB.
-const USUAL: u64 = 512;
-const LEAST: u64 = 128;
+pub(crate) const USUAL: u64 = 512;
+pub(crate) const LEAST: u64 = 128;
 
 /// Memory that QEMU takes beside that of the guest, with its translations, in bytes.
 const OVERHEAD: u64 = 256 << 20;
-
-/// Directories of the host's that have the VMM.
-const DIRECTORIES: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/usr/libexec"];
 
 /// User without rights that root's machines belong to.
 pub(crate) const NOBODY: u32 = tote_networks::MACHINE_USER;
 
 /// Makes the guest's plan, in its byte form, once its place in networks is known.
-pub(crate) type GuestPlan<'a> = &'a dyn Fn(&Joined) -> Result<Vec<u8>, EngineError>;
+pub(crate) type GuestPlan<'a> = &'a dyn Fn(&Joined) -> Result<Bytes, EngineError>;
 
 /// Plans the sandbox, with the guest's plan in it.
 pub(crate) fn plan(
     making: &Making<'_>,
-    (vm, options): (&VmOptions, &RunOptions),
-    (stored, brought, guest): (&Stored, &Brought, GuestPlan<'_>),
+    (vm, part, options): (&VmOptions, &Part, &RunOptions),
+    (stored, brought, guest): (Option<&Stored>, &Brought, GuestPlan<'_>),
     timings: Option<&mut Timings>,
 ) -> Result<Made, EngineError> {
     let dry = making.purpose == Purpose::Plan;
@@ -50,18 +49,32 @@ pub(crate) fn plan(
     let (way, shares) = shared.unzip();
     let machine = Machine {
         shares,
-        ..machine(vm, options, &disks)?
+        ..machine(making.home, (vm, options), &disks, dry)?
     };
-    let memory = machine.memory;
     let plan = |joined: &Joined| {
+        let guest = part.wrapped(making.id, &disks, guest(joined)?);
+        if let Part::Member(_) = part {
+            let member = member::describe(making.id, &disks);
+            let description = serde_json::to_vec(&member).map_err(VmFault::Description)?;
+            return Ok(vec![(MEMBER, 0o444, description), (PLAN, 0o444, guest)]);
+        }
         let machine = Machine {
             links: joined.taps().map(|(tap, mac)| Link { tap, mac }).collect(),
             ..machine.clone()
         };
         let description = serde_json::to_vec(&machine).map_err(VmFault::Description)?;
-        Ok(vec![(MACHINE, 0o444, description), (PLAN, 0o444, guest(joined)?)])
+        Ok(vec![(MACHINE, 0o444, description), (PLAN, 0o444, guest)])
     };
-    let mut outer = outside(options, memory, making.home.caller, &kernel, &disks);
+    let mut outer = outside(options, making.home.caller, &kernel, (&machine, &disks));
+    if let Part::Member(_) = part {
+        // The machine is another container's.
+        outer.mounts.retain(|mount| {
+            let is = |name| mount.destination == place(name).display().to_string();
+            !is(kernel::VMLINUX) && !is(kernel::INITRAMFS)
+        });
+        outer.devices.clear();
+        (outer.ipc, outer.uts) = Default::default();
+    }
     outer.mounts.extend(shares::outside(&brought.shares));
     if way == Some(Sharing::Virtiofs) {
         shares::equip(&mut outer, making.home.caller)?;
@@ -81,7 +94,7 @@ pub(crate) fn plan(
         files: &plan,
     };
     let mut made = sandbox.plan_with(&beneath, &outer, timings)?;
-    made.kernel = Some(kernel.release);
+    made.kernel = Some(part.kernel(kernel.release));
     if way == Some(Sharing::NineP) && vm.sharing.is_none() {
         made.plan.warnings.push(shares::NINE_P_INSTEAD.to_owned());
     }
@@ -95,19 +108,21 @@ pub(crate) fn plan(
 fn disks(
     making: &Making<'_>,
     options: &RunOptions,
-    (stored, volumes): (&Stored, &[VolumeDisk]),
+    (stored, volumes): (Option<&Stored>, &[VolumeDisk]),
 ) -> Result<Vec<Disk>, EngineError> {
     let (home, dry) = (making.home, making.purpose == Purpose::Plan);
-    let image = if dry {
-        stored.disk_path()
-    } else {
-        stored.disk(home)?
-    };
-    let mut disks = vec![Disk {
-        serial: tote_guest::IMAGE_DISK.to_owned(),
-        file: image,
-        readonly: true,
-    }];
+    let mut disks = Vec::new();
+    if let Some(stored) = stored {
+        disks.push(Disk {
+            serial: tote_guest::IMAGE_DISK.to_owned(),
+            file: if dry {
+                stored.disk_path()
+            } else {
+                stored.disk(home)?
+            },
+            readonly: true,
+        });
+    }
     if keeps_writes(options) {
         let dir = home.container(making.id);
         let file = if dry {
@@ -127,7 +142,8 @@ fn disks(
         readonly: volume.readonly,
     }));
     let owner = (home.caller != Caller::User && !dry).then_some(NOBODY);
-    for disk in disks.iter().skip(1).filter(|_| owner.is_some()) {
+    let own = disks.iter().filter(|disk| disk.serial != tote_guest::IMAGE_DISK);
+    for disk in own.filter(|_| owner.is_some()) {
         let owned = std::os::unix::fs::lchown(&disk.file, owner, owner);
         owned.map_err(VmFault::file("change the owner of", &disk.file))?;
     }
@@ -135,7 +151,12 @@ fn disks(
 }
 
 /// Describes the machine; its paths are those of the sandbox.
-fn machine(vm: &VmOptions, options: &RunOptions, disks: &[Disk]) -> Result<Machine, EngineError> {
+fn machine(
+    home: &Home,
+    (vm, options): (&VmOptions, &RunOptions),
+    disks: &[Disk],
+    dry: bool,
+) -> Result<Machine, EngineError> {
     let asked = vm.memory.unwrap_or(options.memory);
     let memory = if asked == 0 {
         USUAL
@@ -154,19 +175,12 @@ fn machine(vm: &VmOptions, options: &RunOptions, disks: &[Disk]) -> Result<Machi
         .processors
         .or(u32::try_from(limit).ok())
         .filter(|number| *number > 0);
-    let accel = match vm.accel {
-        Some(Acceleration::Kvm) => {
-            let reason = match tote_sys::try_kvm() {
-                Ok(()) => "virtual machines of tote do not use it yet".to_owned(),
-                Err(fault) => fault.to_string(),
-            };
-            return Err(VmFault::NoKvm(reason).into());
-        }
-        _ => Accel::Tcg,
-    };
+    let program = program()?;
     Ok(Machine {
-        program: program()?,
-        accel,
+        accel: accel(vm, tote_sys::try_kvm)?,
+        board: board(home, vm, &program, dry)?,
+        grows: options.infra,
+        program,
         memory,
         processors: processors.unwrap_or(1),
         kernel: place(kernel::VMLINUX),
@@ -188,19 +202,13 @@ fn machine(vm: &VmOptions, options: &RunOptions, disks: &[Disk]) -> Result<Machi
     })
 }
 
-/// Finds QEMU on the host, at a path that the sandbox has as well.
-fn program() -> Result<PathBuf, EngineError> {
-    for directory in DIRECTORIES {
-        let path = Path::new(directory).join(tote_vmm::PROGRAM);
-        if tote_state::record::is_there(&path)? {
-            return Ok(path);
-        }
-    }
-    Err(VmFault::NoVmm(tote_vmm::PROGRAM).into())
-}
-
 /// Options of the sandbox: those of the container that concern this machine, and nothing to do for an intruder.
-fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, disks: &[Disk]) -> RunOptions {
+fn outside(
+    options: &RunOptions,
+    caller: Caller,
+    files: &Files,
+    (machine, disks): (&Machine, &[Disk]),
+) -> RunOptions {
     let bind = |source: &Path, name: &str, readonly: bool| MountRequest {
         destination: place(name).display().to_string(),
         source: MountSource::Bind(Bind {
@@ -245,19 +253,11 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
         ulimits: Default::default(),
         sysctls: Default::default(),
         shm_size: None,
-        devices: if options.network.attachments().is_empty() {
-            Vec::new()
-        } else {
-            vec![DeviceRequest {
-                source: TUN.to_owned(),
-                destination: TUN.to_owned(),
-                access: "rwm".to_owned(),
-            }]
-        },
+        devices: nodes(options, machine),
         memory: if options.memory == 0 {
             0
         } else {
-            (memory << 20) + OVERHEAD
+            (machine.memory << 20) + OVERHEAD
         },
         memory_swap: Swap::default(),
         memory_reservation: 0,
@@ -266,6 +266,19 @@ fn outside(options: &RunOptions, memory: u64, caller: Caller, files: &Files, dis
         init: false,
         umask: None,
         timezone: None,
+        infra: false,
         ..options.clone()
     }
+}
+
+/// Returns the nodes that QEMU opens: the one of taps, and the one by which the processor executes the guest.
+fn nodes(options: &RunOptions, machine: &Machine) -> Vec<DeviceRequest> {
+    let tun = (!options.network.attachments().is_empty()).then_some(TUN);
+    let kvm = (machine.accel == Accel::Kvm).then_some(KVM);
+    let request = |path: &str| DeviceRequest {
+        source: path.to_owned(),
+        destination: path.to_owned(),
+        access: "rwm".to_owned(),
+    };
+    tun.into_iter().chain(kvm).map(request).collect()
 }

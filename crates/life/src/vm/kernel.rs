@@ -40,12 +40,15 @@ const WANTED: [&str; 6] = [
 ];
 
 /// Modules of guests with a certain device, by its number among virtio's kinds; and whether a kernel may lack it: Debian's for virtual
-/// machines have no 9p.
-const BY_DEVICE: [(&str, u32, bool); 4] = [
+/// machines have no 9p. Without PCI's, the others are not seen there.
+const BY_DEVICE: [(&str, u32, bool); 7] = [
+    ("virtio_pci", tote_guest::PCI, false),
     ("virtio_net", 1, false),
     ("virtiofs", tote_guest::VIRTIOFS, false),
     (NINE_P, tote_guest::NINE_P, true),
     ("9p", tote_guest::NINE_P, true),
+    ("virtio_scsi", tote_guest::VIRTIO_SCSI, false),
+    ("sd_mod", tote_guest::VIRTIO_SCSI, false),
 ];
 
 /// Module of the device of 9p.

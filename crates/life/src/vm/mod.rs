@@ -12,27 +12,34 @@
 
 mod attend;
 mod bring;
+mod bundled;
+mod choose;
 mod enter;
 mod guest;
 mod host;
 mod kernel;
+mod member;
 mod processes;
 mod shares;
 
 pub use attend::{attend, visit};
 pub use bring::bring;
+pub use bundled::{ANNOTATION, Bundled, bundled, bundled_process, is_bundled};
+pub use choose::vmm_at;
 pub use enter::{attend_here, copying, enter, enter_with_tools, sandbox, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
 pub use tote_guest::{CONTAINERS, SUPERBLOCK, SUPERBLOCK_AT, TOOLS};
 pub use tote_prepare::vm::VmFault;
-pub use tote_prepare::vm::{adapt, check_here, is_in_vm, settle};
+pub use tote_prepare::vm::{adapt, check_alone, check_here, is_in_vm, settle};
 pub(crate) use tote_vmm::KILL_IN_GUEST;
+pub use tote_vmm::PROGRAM as VMM;
 
 use crate::EngineError;
 use crate::making::{Made, Making, Purpose};
 use crate::network::Joined;
 use crate::rootfs::Source;
+use member::Part;
 use std::cell::Cell;
 use tote_bundle::RunOptions;
 use tote_runtime::Timings;
@@ -47,20 +54,24 @@ pub fn plan(
     let Some(vm) = options.vm.clone() else {
         return making.plan(source, options, timings);
     };
-    let Source::Stored(stored) = source else {
-        return Err(VmFault::NotStored.into());
+    let part = Part::of(making.home, options)?;
+    let stored = match source {
+        _ if options.infra => None,
+        Source::Stored(stored) => Some(&**stored),
+        _ => return Err(VmFault::NotStored.into()),
     };
     let dry = making.purpose == Purpose::Plan;
     let brought = crate::volume::brought(making.home, options, dry)?;
+    part.check(&brought)?;
     let mut made = making.plan_by(options, timings, |options, timings| {
         let planned = Cell::new(None);
         let guest = |joined: &Joined| {
-            let made = guest::plan(making, source, options, (&brought, joined))?;
+            let made = guest::plan(making, source, options, (&part, &brought, joined))?;
             let bytes = made.bytes.clone();
             planned.set(Some(made));
             Ok(bytes)
         };
-        let mut made = host::plan(making, (&vm, options), (stored, &brought, &guest), timings)?;
+        let mut made = host::plan(making, (&vm, &part, options), (stored, &brought, &guest), timings)?;
         if let Some(planned) = planned.take() {
             made.plan.warnings.extend(planned.warnings);
             made.spec = planned.spec;

@@ -7,17 +7,17 @@ use super::VmFault;
 use super::attend::place;
 use crate::volume::Share;
 use crate::{Caller, EngineError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tote_bundle::{
     Bind, Capability, IdMapOptions, MountRequest, MountSource, Propagation, Recursion, RunOptions,
     SeccompChoice, Sharing,
 };
 use tote_seccomp::{Arch, CapSet, default_profile};
-use tote_spec::{Action, Arg, IdMapping, Operator, SyscallRule};
+use tote_spec::{Action, Arg, IdMapping, Operator, Seccomp, SyscallRule};
 use tote_vmm::Shares;
 
 /// Directory of all shares, in the sandbox.
-const DIRECTORY: &str = "shares";
+pub(crate) const DIRECTORY: &str = "shares";
 
 /// Flag `CLONE_FS` of unshare(2).
 const CLONE_FS: u64 = 0x200;
@@ -35,24 +35,42 @@ pub(crate) fn server(
     if shares.is_empty() {
         return Ok(None);
     }
-    let mut server = None;
-    for path in tote_vmm::SERVERS.map(Path::new) {
-        if wanted != Some(Sharing::NineP) && server.is_none() && tote_state::record::is_there(path)? {
-            server = Some(path.to_owned());
-        }
-    }
+    let server = match wanted {
+        Some(Sharing::NineP) => None,
+        _ => virtiofsd()?,
+    };
     let way = match (&server, wanted, has_nine_p) {
         (Some(_), ..) => Sharing::Virtiofs,
         (None, Some(Sharing::NineP), false) => return Err(VmFault::NoNineP.into()),
         (None, Some(Sharing::NineP) | None, true) => Sharing::NineP,
         (None, ..) => return Err(VmFault::NoServer.into()),
     };
-    let shares = Shares {
+    Ok(Some((way, by(server))))
+}
+
+/// Describes shares that virtiofsd serves.
+pub(crate) fn served() -> Result<Shares, EngineError> {
+    let server = virtiofsd()?.ok_or(VmFault::NoServer)?;
+    Ok(by(Some(server)))
+}
+
+/// Describes shares that this program serves, or the VMM itself.
+fn by(server: Option<PathBuf>) -> Shares {
+    Shares {
         server,
         directory: place(DIRECTORY),
         tag: tote_guest::SHARES_TAG.to_owned(),
-    };
-    Ok(Some((way, shares)))
+    }
+}
+
+/// Finds virtiofsd.
+fn virtiofsd() -> Result<Option<PathBuf>, EngineError> {
+    for path in tote_vmm::SERVERS.map(Path::new) {
+        if tote_state::record::is_there(path)? {
+            return Ok(Some(path.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the mounts of the sandbox: of each share its own, at another place.
@@ -85,20 +103,7 @@ pub(crate) fn inside(shares: &[Share]) -> impl Iterator<Item = MountRequest> {
 /// Gives a sandbox what its server needs: capabilities, all ids of its caller, and a call that docker's filter forbids.
 pub(crate) fn equip(options: &mut RunOptions, caller: Caller) -> Result<(), VmFault> {
     options.cap_add = tote_vmm::CAPABILITIES.map(Capability::One).to_vec();
-    let mut profile = default_profile(CapSet::SYS_CHROOT, Arch::NATIVE);
-    // Each thread of the server has a directory of its own.
-    profile.syscalls.push(SyscallRule {
-        names: vec!["unshare".to_owned()],
-        action: Action::Allow,
-        errno_ret: None,
-        args: vec![Arg {
-            index: 0,
-            value: CLONE_FS,
-            value_two: 0,
-            op: Operator::Equal,
-        }],
-    });
-    options.security.seccomp = Some(SeccompChoice::Given(Box::new(profile)));
+    options.security.seccomp = Some(SeccompChoice::Given(Box::new(profile())));
     if caller != Caller::User {
         return Ok(());
     }
@@ -112,6 +117,24 @@ pub(crate) fn equip(options: &mut RunOptions, caller: Caller) -> Result<(), VmFa
         None if rustix::process::getgroups().is_ok_and(|groups| !groups.is_empty()) => Err(VmFault::Groups),
         None => Ok(()),
     }
+}
+
+/// Returns the filter of system calls of a sandbox with a server of files: docker's, and a call that it forbids.
+pub(crate) fn profile() -> Seccomp {
+    let mut profile = default_profile(CapSet::SYS_CHROOT, Arch::NATIVE);
+    // Each thread of the server has a directory of its own.
+    profile.syscalls.push(SyscallRule {
+        names: vec!["unshare".to_owned()],
+        action: Action::Allow,
+        errno_ret: None,
+        args: vec![Arg {
+            index: 0,
+            value: CLONE_FS,
+            value_two: 0,
+            op: Operator::Equal,
+        }],
+    });
+    profile
 }
 
 #[cfg(test)]

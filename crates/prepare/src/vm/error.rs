@@ -31,6 +31,11 @@ pub enum VmFault {
     /// The processor cannot be used by virtual machines.
     #[error("cannot use accel=kvm: {0}")]
     NoKvm(String),
+    /// The pod of a container has no machine.
+    #[error(
+        "cannot give a container of a pod a virtual machine of its own: a machine has all containers of its pod"
+    )]
+    NoPod,
     /// The image is not one of the store.
     #[error(
         "cannot use this image in a virtual machine: its files are the host's; only images of the store can be a disk"
@@ -140,6 +145,9 @@ impl tote_records::PartError for VmFault {
                 "add this user to /etc/subuid and /etc/subgid (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER) and install uidmap"
             }
             Self::NoKvm(_) => "leave out accel=kvm: QEMU translates then, which is slower and needs no right",
+            Self::NoPod => {
+                "give --isolation vm to tote pod create, or --pod new:NAME in the place of --pod NAME"
+            }
             Self::Kernel(tote_kernel::KernelError::NoKernel(_)) => {
                 "apt-get install linux-image-cloud-amd64, or give a package: apt-cache depends linux-image-cloud-amd64 names it, apt-get download fetches it"
             }

@@ -4,4 +4,4 @@ mod error;
 mod settle;
 
 pub use error::VmFault;
-pub use settle::{adapt, check_here, is_in_vm, settle};
+pub use settle::{adapt, check_alone, check_here, is_in_vm, settle};

@@ -23,10 +23,10 @@ pub fn settle(image: &Image, options: &RunOptions) -> Result<(), EngineError> {
     if options.vm.is_none() {
         return Ok(());
     }
-    if !matches!(image, Image::Stored(_)) {
+    if !matches!(image, Image::Stored(_)) && !options.infra {
         return Err(VmFault::NotStored.into());
     }
-    if let Some((option, reason)) = refused(options) {
+    if let Some((option, reason)) = refused(options).or_else(|| refused_to_member(options)) {
         return Err(VmFault::Option { option, reason }.into());
     }
     Ok(())
@@ -42,6 +42,14 @@ pub fn check_here(container: &Container, attempt: &'static str) -> Result<(), En
     if is_in_vm(container) {
         let container = container.display().to_owned();
         return Err(VmFault::Apart { attempt, container }.into());
+    }
+    Ok(())
+}
+
+/// Refuses an attempt on the processes of a container whose machine has others.
+pub fn check_alone(container: &Container, attempt: &'static str) -> Result<(), EngineError> {
+    if container.pod.is_some() && !container.is_infra() {
+        return check_here(container, attempt);
     }
     Ok(())
 }
@@ -111,30 +119,6 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
         ),
         (!options.secrets.is_empty(), "--secret", LATER),
         (
-            options.network == NetworkMode::Host,
-            "--network host",
-            OTHER_KERNEL,
-        ),
-        (
-            matches!(options.network, NetworkMode::Container(_)),
-            "--network container:NAME",
-            "a guest has a network device of its own",
-        ),
-        (options.pid != PidMode::default(), "--pid", OTHER_KERNEL),
-        (options.ipc != IpcMode::default(), "--ipc", OTHER_KERNEL),
-        (options.uts != UtsMode::default(), "--uts", OTHER_KERNEL),
-        (
-            options.cgroupns == CgroupnsMode::Host,
-            "--cgroupns host",
-            OTHER_KERNEL,
-        ),
-        (
-            options.userns != UsernsMode::Default || !options.id_maps.is_empty(),
-            "--userns",
-            "ids in a virtual machine are not those of the host",
-        ),
-        (options.pod.is_some(), "--pod", LATER),
-        (
             !options.devices.is_empty(),
             "--device",
             "a device of the host cannot be in a virtual machine",
@@ -166,7 +150,75 @@ fn refused(options: &RunOptions) -> Option<(&'static str, &'static str)> {
         ),
     ];
     let first = table.into_iter().find(|(is_asked, ..)| *is_asked);
-    refused_mount(options).or(first.map(|(_, option, reason)| (option, reason)))
+    let first = first.map(|(_, option, reason)| (option, reason));
+    refused_mount(options)
+        .or_else(|| refused_namespace(options))
+        .or(first)
+}
+
+/// Returns the first option of a namespace that is refused, and why. Members of a pod join its infra container.
+fn refused_namespace(options: &RunOptions) -> Option<(&'static str, &'static str)> {
+    let is_member = options.pod.is_some() && !options.infra;
+    let table = [
+        (
+            options.network == NetworkMode::Host,
+            "--network host",
+            OTHER_KERNEL,
+        ),
+        (
+            matches!(options.network, NetworkMode::Container(_)) && !is_member,
+            "--network container:NAME",
+            "a guest has a network device of its own",
+        ),
+        (options.pid != PidMode::default(), "--pid", OTHER_KERNEL),
+        (
+            match &options.ipc {
+                IpcMode::Container(_) => !is_member,
+                IpcMode::Shareable => !options.infra,
+                mode => *mode != IpcMode::default(),
+            },
+            "--ipc",
+            OTHER_KERNEL,
+        ),
+        (
+            match &options.uts {
+                UtsMode::Container(_) => !is_member,
+                mode => *mode != UtsMode::default(),
+            },
+            "--uts",
+            OTHER_KERNEL,
+        ),
+        (
+            options.cgroupns == CgroupnsMode::Host,
+            "--cgroupns host",
+            OTHER_KERNEL,
+        ),
+        (
+            options.userns != UsernsMode::Default || !options.id_maps.is_empty(),
+            "--userns",
+            "ids in a virtual machine are not those of the host",
+        ),
+    ];
+    let first = table.into_iter().find(|(is_asked, ..)| *is_asked);
+    first.map(|(_, option, reason)| (option, reason))
+}
+
+/// Returns the first option that is the machine's, and so not one of the containers of a pod, and why.
+fn refused_to_member(options: &RunOptions) -> Option<(&'static str, &'static str)> {
+    const OF_MACHINE: &str =
+        "the machine is the pod's: tote pod create --isolation vm=memory=SIZE,cpus=NUMBER";
+    let table = [
+        (options.memory > 0, "--memory and --pod", OF_MACHINE),
+        (options.nano_cpus > 0, "--cpus and --pod", OF_MACHINE),
+        (
+            !options.sysctls.is_empty(),
+            "--sysctl and --pod",
+            "kernel parameters are said of the pod",
+        ),
+    ];
+    let is_member = options.pod.is_some() && !options.infra;
+    let first = table.into_iter().find(|(is_asked, ..)| *is_asked && is_member);
+    first.map(|(_, option, reason)| (option, reason))
 }
 
 #[cfg(test)]
@@ -192,7 +244,6 @@ mod tests {
             ("ipc", "host"),
             ("uts", "host"),
             ("userns", "keep-id"),
-            ("pod", "p"),
             ("device", "/dev/null"),
             ("privileged", "true"),
             ("preserve-fds", "1"),
@@ -204,6 +255,26 @@ mod tests {
             // Without a virtual machine nothing is refused here.
             assert!(settled(&[(name, value)]).is_ok(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_pod_has_one_machine() {
+        let member = [("isolation", "vm"), ("pod", "p"), ("network", "container:i")];
+        assert_eq!(settled(&member), Ok(()));
+        for (name, value) in [
+            ("memory", "300m"),
+            ("cpus", "1"),
+            ("sysctl", "net.ipv4.ip_forward=1"),
+            ("pid", "container:i"),
+        ] {
+            let refused = settled(&[&member[..], &[(name, value)]].concat()).unwrap_err();
+            assert!(refused.starts_with(&format!("cannot use --{name}")), "{refused}");
+        }
+        // Without a pod another container's namespace stays refused.
+        assert!(settled(&[member[0], member[2]]).is_err());
+        let infra = [("isolation", "vm"), ("infra", "true"), ("ipc", "shareable")];
+        assert_eq!(settled(&infra), Ok(()));
+        assert!(settled(&[infra[0], infra[2]]).is_err());
     }
 
     #[test]

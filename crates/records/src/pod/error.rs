@@ -32,6 +32,9 @@ pub enum PodError {
     /// Network option for a member, whose network is the pod's.
     #[error("invalid config provided: network cannot be configured when it is shared with a pod")]
     Network,
+    /// Pod in a virtual machine with something that it cannot have.
+    #[error("cannot create a pod with {0} and --isolation vm: {1}")]
+    InMachine(&'static str, &'static str),
     /// Network of a pod, for a container outside pods.
     #[error("cannot use the network of a pod outside of pods")]
     NoPod,
