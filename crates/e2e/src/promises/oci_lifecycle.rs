@@ -344,10 +344,10 @@ fn options_after(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// Limits of the peak memory of a run or an exec, in KiB: for the release binary, which has 2292 to 2296 (the shipped one has
-/// 2024), and for an unoptimised build, which is several times as large. Where an optimised one has much more, `cargo xtask
-/// hot` has not been run since the code changed: what commands use lies apart then.
-const MOST: u64 = 2816;
+/// Limits of the peak memory of a run or an exec, in KiB: for the release binary, which has 2292 to 2988, as the kernel holds
+/// the file in small or in large pieces (the shipped binary has 2024 at least), and for an unoptimised build, which is several
+/// times as large. Where an optimised one has more, `cargo xtask hot` has not been run since the code changed: what commands use lies apart then.
+const MOST: u64 = 4352;
 const MOST_UNOPTIMISED: u64 = 16 << 10;
 
 fn little_memory(cx: &Context) -> Result<()> {
