@@ -103,8 +103,8 @@ impl Machine {
 
     /// Mounts the image of the container, and what the host shares; the disks may have their links already.
     pub(crate) fn mount(&self, are_linked: bool) -> Result<(), GuestError> {
-        let disks = devices(VIRTIO_BLOCK).len();
         if !are_linked {
+            let disks = devices(VIRTIO_BLOCK).len();
             appear("of a disk", || Ok((link_disks()? >= disks).then_some(())))?;
         }
         // The machine of a pod has none before its containers come, nor has that of another engine's bundle.
