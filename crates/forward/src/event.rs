@@ -1,4 +1,4 @@
-//! What an event is about.
+//! The numbers by which events name what they are about.
 
 use rustix::event::epoll::EventData;
 
@@ -9,10 +9,10 @@ pub(crate) enum Side {
     Inside,
 }
 
-/// What an event says of the owner's own descriptor; numbers of what is served begin with 1.
+/// The number of the owner's own descriptor; numbers of what is served begin with 1.
 pub(crate) const BESIDE: u64 = 0;
 
-/// What an event says of a socket: the number of what is served, and for a connection which of its sockets it is.
+/// The number of a socket: that of what is served, and for a connection which of its sockets it is.
 pub(crate) fn told(number: u64, side: Side) -> EventData {
     EventData::new_u64(number << 1 | u64::from(side == Side::Inside))
 }

@@ -21,14 +21,14 @@ pub(crate) struct Flow {
     cut_off: bool,
     there: Pump,
     back: Pump,
-    /// What the client's socket and the one inside are watched for; `None` for one that is not watched yet.
+    /// Events that the client's socket and the one inside are watched for; `None` for one that is not watched yet.
     watched: [Option<EventFlags>; 2],
 }
 
-/// What a direction waits for at its source; and at its destination.
+/// Events that a direction waits for at its source; and at its destination.
 const COMES: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 const GOES: EventFlags = EventFlags::OUT;
-/// What concerns both directions.
+/// Events that concern both directions.
 const FAILS: EventFlags = EventFlags::ERR.union(EventFlags::HUP);
 
 /// State of a connection after it was served.
@@ -157,7 +157,7 @@ impl Flow {
     }
 }
 
-/// What a socket is watched for that is the source of one direction and the destination of the other one.
+/// Events that a socket is watched for that is the source of one direction and the destination of the other one.
 fn wanted(out_of: &Pump, into: &Pump) -> EventFlags {
     let goes = if into.is_empty() {
         EventFlags::empty()

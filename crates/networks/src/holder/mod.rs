@@ -135,7 +135,7 @@ fn watch(own: &OwnedFd, fd: BorrowedFd<'_>) -> Result<(), Errno> {
 struct Holder {
     home: Home,
     listener: OwnedFd,
-    /// What it waits for beside clients of ports: the listener, the connections and pasta. What passes by ports is to cost no calls for
+    /// The wait for the listener, the connections and pasta, beside that for clients of ports: what passes by ports is to cost no calls for
     /// these.
     own: OwnedFd,
     /// The user namespace of a user's networks; `None` of root, whose networks are the machine's.
