@@ -1,7 +1,9 @@
 //! A connection: the client's socket, and one to the program inside.
 
+use crate::event::{Side, told};
 use crate::port::Forward;
 use crate::pump::Pump;
+use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +21,15 @@ pub(crate) struct Flow {
     cut_off: bool,
     there: Pump,
     back: Pump,
+    /// Events that the client's socket and the one inside are watched for; `None` for one that is not watched yet.
+    watched: [Option<EventFlags>; 2],
 }
+
+/// Events that a direction waits for at its source; and at its destination.
+const COMES: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
+const GOES: EventFlags = EventFlags::OUT;
+/// Events that concern both directions.
+const FAILS: EventFlags = EventFlags::ERR.union(EventFlags::HUP);
 
 /// State of a connection after it was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +71,29 @@ impl Flow {
             cut_off: false,
             there,
             back,
+            watched: [None, None],
         })
     }
 
-    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 2] {
-        [self.client.as_fd(), self.inside.as_fd()]
+    /// Has its sockets watched for what it waits for now; events name it by that number.
+    pub(crate) fn watch(&mut self, epoll: &OwnedFd, number: u64) -> Result<(), Errno> {
+        let wanted = if self.connected {
+            let client = wanted(&self.there, &self.back);
+            [Some(client), Some(wanted(&self.back, &self.there))]
+        } else {
+            [None, Some(GOES)]
+        };
+        let sockets = [(&self.client, Side::Client), (&self.inside, Side::Inside)].into_iter();
+        for ((socket, side), (wanted, watched)) in sockets.zip(wanted.into_iter().zip(&mut self.watched)) {
+            let data = told(number, side);
+            match (wanted, &watched) {
+                (Some(flags), None) => epoll::add(epoll, socket, data, flags)?,
+                (Some(flags), Some(before)) if flags != *before => epoll::modify(epoll, socket, data, flags)?,
+                _ => {}
+            }
+            *watched = wanted;
+        }
+        Ok(())
     }
 
     pub(crate) fn to(&self) -> IpAddr {
@@ -81,9 +109,9 @@ impl Flow {
         self.cut_off
     }
 
-    /// Passes what can be passed at once.
-    pub(crate) fn advance(&mut self) -> After {
-        match self.try_advance() {
+    /// Passes what can be passed at once after something has happened to a socket, or whatever has happened.
+    pub(crate) fn advance(&mut self, happened: Option<(Side, EventFlags)>) -> After {
+        match self.try_advance(happened) {
             Ok(_) if self.there.is_over() && self.back.is_over() => After::Over,
             Ok(true) => After::More,
             Ok(false) if self.cut_off && self.back.is_empty() => {
@@ -102,7 +130,7 @@ impl Flow {
         }
     }
 
-    fn try_advance(&mut self) -> Result<bool, Errno> {
+    fn try_advance(&mut self, mut happened: Option<(Side, EventFlags)>) -> Result<bool, Errno> {
         if !self.connected {
             sockopt::socket_error(&self.inside)??;
             match rustix::net::getpeername(&self.inside) {
@@ -110,10 +138,37 @@ impl Flow {
                 Err(Errno::NOTCONN) => return Ok(false),
                 Err(errno) => return Err(errno),
             }
+            happened = None;
         }
-        let there = self.there.advance(self.client.as_fd(), self.inside.as_fd())?;
-        let back = self.back.advance(self.inside.as_fd(), self.client.as_fd())?;
+        let concerns = |from, to| match happened.filter(|_| !self.cut_off) {
+            Some((side, flags)) if !flags.intersects(FAILS) => {
+                (side == from && flags.intersects(COMES)) || (side == to && flags.intersects(GOES))
+            }
+            _ => true,
+        };
+        let (is_there, is_back) = (
+            concerns(Side::Client, Side::Inside),
+            concerns(Side::Inside, Side::Client),
+        );
+        let (client, inside) = (self.client.as_fd(), self.inside.as_fd());
+        let there = is_there && self.there.advance((client, inside), self.cut_off)?;
+        let back = is_back && self.back.advance((inside, client), self.cut_off)?;
         Ok(there || back)
+    }
+}
+
+/// Events that a socket is watched for that is the source of one direction and the destination of the other one.
+fn wanted(out_of: &Pump, into: &Pump) -> EventFlags {
+    let goes = if into.is_empty() {
+        EventFlags::empty()
+    } else {
+        GOES
+    };
+    if out_of.waits_for_source() {
+        COMES | goes
+    } else {
+        // Its end, which is told in any case, is told once: nothing may be done about it now.
+        EventFlags::ET | goes
     }
 }
 

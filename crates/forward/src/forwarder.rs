@@ -1,11 +1,12 @@
 //! The ports that lead inside, and what passes by them.
 
 use crate::datagrams::{self, IDLE, Peer};
+use crate::event::{BESIDE, Side, side_of, told};
 use crate::flow::{After, Flow};
 use crate::port::{Forward, Kind};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -101,7 +102,7 @@ impl Forwarder {
     fn open(&mut self, port: &Forward) -> Result<(), Errno> {
         let socket = listen(port)?;
         let number = self.number();
-        epoll::add(&self.epoll, &socket, EventData::new_u64(number), EDGES)?;
+        epoll::add(&self.epoll, &socket, told(number, Side::Client), EDGES)?;
         self.ports.insert(*port, (number, socket));
         // Clients may have come before.
         self.ready.insert(number);
@@ -113,9 +114,8 @@ impl Forwarder {
         self.next
     }
 
-    /// How long the owner may wait for the descriptor at most; `None` for any time.
-    #[must_use]
-    pub fn patience(&self) -> Option<Duration> {
+    /// How long nothing has to be done if nothing happens; `None` for any time.
+    fn patience(&self) -> Option<Duration> {
         if !self.ready.is_empty() {
             return Some(Duration::ZERO);
         }
@@ -123,30 +123,45 @@ impl Forwarder {
         Some(IDLE.saturating_sub(oldest.elapsed()))
     }
 
-    /// Passes what can be passed at once.
-    pub fn advance(&mut self) {
-        let mut events = [const { std::mem::MaybeUninit::uninit() }; 64];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        if let Ok((happened, _)) = epoll::wait(&self.epoll, &mut events, Some(&now)) {
-            self.ready.extend(happened.iter().map(|event| event.data.u64()));
-        }
-        for number in std::mem::take(&mut self.ready) {
-            self.serve(number);
-        }
-        let now = Instant::now();
-        self.peers
-            .retain(|_, (_, peer)| now.saturating_duration_since(peer.last) < IDLE);
+    /// Has [`Forwarder::advance`] wait for another descriptor of the owner's as well.
+    ///
+    /// # Errors
+    /// epoll_ctl(2)'s.
+    pub fn wait_beside(&self, other: BorrowedFd<'_>) -> Result<(), Errno> {
+        epoll::add(&self.epoll, other, EventData::new_u64(BESIDE), EventFlags::IN)
     }
 
-    fn serve(&mut self, number: u64) {
+    /// Waits until something happens, for that long at most, and passes what can be passed at once. Gives whether the descriptor of
+    /// [`Forwarder::wait_beside`] can be read.
+    pub fn advance(&mut self, longest: Option<Duration>) -> bool {
+        let mut events = [const { std::mem::MaybeUninit::uninit() }; 64];
+        let longest = [longest, self.patience()].into_iter().flatten().min();
+        let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
+        let mut beside = false;
+        let happened = epoll::wait(&self.epoll, &mut events, longest.as_ref());
+        for event in happened.iter().flat_map(|(happened, _)| happened.iter()) {
+            let data = event.data.u64();
+            beside |= data == BESIDE;
+            self.serve(data >> 1, Some((side_of(data), event.flags)));
+        }
+        for number in std::mem::take(&mut self.ready) {
+            self.serve(number, None);
+        }
+        if !self.peers.is_empty() {
+            let now = Instant::now();
+            self.peers
+                .retain(|_, (_, peer)| now.saturating_duration_since(peer.last) < IDLE);
+        }
+        beside
+    }
+
+    fn serve(&mut self, number: u64, happened: Option<(Side, EventFlags)>) {
         if let Some(flow) = self.flows.get_mut(&number) {
-            match flow.advance() {
-                After::Waits => {}
-                After::More => drop(self.ready.insert(number)),
-                After::Over => self.end(number),
+            let after = flow.advance(happened);
+            if after == After::Over || flow.watch(&self.epoll, number).is_err() {
+                self.end(number);
+            } else if after == After::More {
+                self.ready.insert(number);
             }
         } else if let Some((port, peer)) = self.peers.get_mut(&number) {
             let mut room = datagrams::room();
@@ -198,13 +213,8 @@ impl Forwarder {
             };
             if let Ok(flow) = Flow::begin(client, (self.network.as_fd(), self.mark), (port, peer)) {
                 let number = self.number();
-                let added = flow
-                    .fds()
-                    .map(|fd| epoll::add(&self.epoll, fd, EventData::new_u64(number), EDGES));
-                if added.iter().all(Result::is_ok) {
-                    self.flows.insert(number, flow);
-                    self.ready.insert(number);
-                }
+                self.flows.insert(number, flow);
+                self.ready.insert(number);
             }
         }
         false
@@ -232,7 +242,7 @@ impl Forwarder {
             };
             peer.ask(&bytes);
             let number = self.number();
-            if epoll::add(&self.epoll, peer.as_fd(), EventData::new_u64(number), EDGES).is_ok() {
+            if epoll::add(&self.epoll, peer.as_fd(), told(number, Side::Client), EDGES).is_ok() {
                 self.peers.insert(number, (*port, peer));
                 self.ready.insert(number);
             }
@@ -248,12 +258,6 @@ impl Forwarder {
         if let Some(number) = oldest.map(|(number, _)| *number) {
             self.peers.remove(&number);
         }
-    }
-}
-
-impl AsFd for Forwarder {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
     }
 }
 
@@ -305,176 +309,4 @@ fn listen(port: &Forward) -> Result<OwnedFd, Errno> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::event::{PollFd, PollFlags, poll};
-    use std::io::{ErrorKind, Read as _, Write as _};
-    use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
-    use std::thread::{JoinHandle, spawn};
-
-    /// A forwarder into this process's own network namespace; only root may open sockets in one by its descriptor.
-    fn forwarder() -> Option<Forwarder> {
-        let network: OwnedFd = std::fs::File::open("/proc/self/ns/net").unwrap().into();
-        let kind = (AddressFamily::INET, SocketType::STREAM, None);
-        if tote_sys::socket_in(network.as_fd(), kind).is_err() {
-            println!("skipped: needs root, for sockets in a network namespace");
-            return None;
-        }
-        Some(Forwarder::new(network, None).unwrap())
-    }
-
-    fn free_port() -> SocketAddr {
-        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-    }
-
-    /// Serves until a client has what it wants.
-    fn serve<T>(forwarder: &mut Forwarder, client: JoinHandle<T>) -> T {
-        while !client.is_finished() {
-            let wait = Timespec {
-                tv_sec: 0,
-                tv_nsec: 10_000_000,
-            };
-            let mut fds = [PollFd::new(&*forwarder, PollFlags::IN)];
-            poll(&mut fds, Some(&wait)).unwrap();
-            forwarder.advance();
-        }
-        client.join().unwrap()
-    }
-
-    #[test]
-    fn bytes_pass_both_ways_and_ends_are_told() {
-        let Some(mut forwarder) = forwarder() else { return };
-        let program = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (kind, from, to) = (Kind::Stream, free_port(), program.local_addr().unwrap());
-        forwarder
-            .lead(&BTreeSet::from([Forward {
-                kind,
-                from,
-                to,
-                beside: None,
-            }]))
-            .unwrap();
-        let answering = spawn(move || {
-            let (mut client, _) = program.accept().unwrap();
-            let mut asked = Vec::new();
-            client.read_to_end(&mut asked).unwrap();
-            client.write_all(&asked).unwrap();
-        });
-        let client = spawn(move || {
-            let mut socket = TcpStream::connect(from).unwrap();
-            let asked: Vec<u8> = (0..1_000_000u32).map(|number| number.to_le_bytes()[0]).collect();
-            socket.write_all(&asked).unwrap();
-            socket.shutdown(Shutdown::Write).unwrap();
-            let mut answered = Vec::new();
-            socket.read_to_end(&mut answered).unwrap();
-            answered == asked
-        });
-        assert!(serve(&mut forwarder, client));
-        answering.join().unwrap();
-        while !forwarder.flows.is_empty() {
-            forwarder.advance();
-        }
-        forwarder.lead(&BTreeSet::new()).unwrap();
-        let refused = TcpStream::connect(from).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-    }
-
-    #[test]
-    fn a_connection_that_no_program_takes_is_reset() {
-        let Some(mut forwarder) = forwarder() else { return };
-        let (kind, from, to) = (Kind::Stream, free_port(), free_port());
-        forwarder
-            .lead(&BTreeSet::from([Forward {
-                kind,
-                from,
-                to,
-                beside: None,
-            }]))
-            .unwrap();
-        let client = spawn(move || TcpStream::connect(from).and_then(|mut socket| socket.read(&mut [0])));
-        let reset = serve(&mut forwarder, client).unwrap_err();
-        assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
-        assert!(forwarder.flows.is_empty());
-        assert_eq!(is_free(kind, from), Err(Errno::ADDRINUSE));
-    }
-
-    #[test]
-    fn a_connection_that_is_cut_off_ends_with_what_came_before() {
-        let Some(mut forwarder) = forwarder() else { return };
-        let program = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (kind, from, to) = (Kind::Stream, free_port(), program.local_addr().unwrap());
-        let port = BTreeSet::from([Forward {
-            kind,
-            from,
-            to,
-            beside: None,
-        }]);
-        forwarder.lead(&port).unwrap();
-        let client = spawn(move || {
-            let mut socket = TcpStream::connect(from).unwrap();
-            let mut first = [0; 5];
-            socket.read_exact(&mut first).unwrap();
-            (first, socket)
-        });
-        let answering = spawn(move || {
-            let (mut client, _) = program.accept().unwrap();
-            client.write_all(b"first").unwrap();
-            client
-        });
-        let (first, mut socket) = serve(&mut forwarder, client);
-        assert_eq!(&first, b"first");
-        let mut program = answering.join().unwrap();
-        assert!(forwarder.outlived().is_empty());
-        forwarder.lead(&BTreeSet::new()).unwrap();
-        assert_eq!(forwarder.outlived(), BTreeSet::from([to.ip()]));
-        assert!(!forwarder.is_idle());
-        forwarder.cut_off(&BTreeSet::from(["192.0.2.1".parse().unwrap()]));
-        assert!(!forwarder.is_idle());
-        program.write_all(b"last").unwrap();
-        forwarder.cut_off(&BTreeSet::from([to.ip()]));
-        assert!(forwarder.is_idle());
-        forwarder.advance();
-        assert!(forwarder.flows.is_empty());
-        let mut last = [0; 4];
-        socket.read_exact(&mut last).unwrap();
-        assert_eq!(&last, b"last");
-        let reset = socket.read(&mut [0]).unwrap_err();
-        assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
-    }
-
-    #[test]
-    fn each_client_gets_the_answers_to_its_datagrams() {
-        let Some(mut forwarder) = forwarder() else { return };
-        let program = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let (kind, from, to) = (Kind::Datagram, free_port(), program.local_addr().unwrap());
-        forwarder
-            .lead(&BTreeSet::from([Forward {
-                kind,
-                from,
-                to,
-                beside: None,
-            }]))
-            .unwrap();
-        let answering = spawn(move || {
-            for _ in 0..2 {
-                let mut bytes = [0; 16];
-                let (length, client) = program.recv_from(&mut bytes).unwrap();
-                program.send_to(&bytes[..length], client).unwrap();
-            }
-        });
-        let client = spawn(move || {
-            let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
-            for (number, socket) in sockets.iter().enumerate() {
-                socket.send_to(&[u8::try_from(number).unwrap()], from).unwrap();
-            }
-            sockets.map(|socket| {
-                let mut bytes = [9; 16];
-                let (length, server) = socket.recv_from(&mut bytes).unwrap();
-                (length, bytes[0], server)
-            })
-        });
-        assert_eq!(serve(&mut forwarder, client), [(1, 0, from), (1, 1, from)]);
-        answering.join().unwrap();
-        assert_eq!(forwarder.peers.len(), 2);
-    }
-}
+mod tests;

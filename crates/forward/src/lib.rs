@@ -2,7 +2,7 @@
 //! addresses of the same one.
 //!
 //! Invariants:
-//! - There is one descriptor for the owner's poll(2), and no call waits for a peer.
+//! - One call waits, for all peers at once and for a descriptor of the owner's.
 //! - Nothing grows without a bound: neither connections nor the clients of a datagram port, and what passes is in the
 //!   kernel's pipes.
 //! - A connection ends on one side as it ended on the other one: in order, or by a reset.
@@ -10,6 +10,7 @@
 //! The crate decides neither which ports lead where, nor who may use them.
 
 mod datagrams;
+mod event;
 mod flow;
 mod forwarder;
 mod port;

@@ -7,6 +7,8 @@ use tote_sys::{Errno, best_effort};
 
 /// How much passes at a time, which is the size of a pipe.
 const AT_ONCE: usize = 65536;
+/// With less than this a source probably has no more, and is not asked again at once.
+const LITTLE: usize = 16384;
 /// How often a direction is served before others have their turn.
 const ROUNDS: usize = 32;
 
@@ -45,40 +47,52 @@ impl Pump {
         self.held == 0
     }
 
-    /// Passes what can be passed at once. Gives whether there may be more.
+    /// Whether it waits for the source: nothing is on the way, and the source goes on.
+    pub(crate) fn waits_for_source(&self) -> bool {
+        self.held == 0 && !self.ended
+    }
+
+    /// Passes what can be passed at once; of a source that has little, what it has now, and not what comes meanwhile, unless it is to be
+    /// `drained`. Gives whether it has been stopped so that others have their turn.
     ///
     /// # Errors
     /// A socket's.
-    pub(crate) fn advance(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool, Errno> {
+    pub(crate) fn advance(
+        &mut self,
+        (from, to): (BorrowedFd<'_>, BorrowedFd<'_>),
+        drained: bool,
+    ) -> Result<bool, Errno> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        let mut is_little = false;
         for _ in 0..ROUNDS {
-            let mut passed = false;
-            if !self.ended && self.held < AT_ONCE {
-                match splice(from, None, &self.into, None, AT_ONCE - self.held, flags) {
+            if self.waits_for_source() {
+                if is_little && !drained {
+                    return Ok(false);
+                }
+                match splice(from, None, &self.into, None, AT_ONCE, flags) {
                     Ok(0) => self.ended = true,
                     Ok(length) => {
-                        self.held += length;
-                        passed = true;
+                        self.held = length;
+                        is_little = length < LITTLE;
                     }
-                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(Errno::INTR) => continue,
+                    Err(Errno::AGAIN) => return Ok(false),
                     Err(errno) => return Err(errno),
                 }
             }
             if self.held > 0 {
                 match splice(&self.out, None, to, None, self.held, flags) {
-                    Ok(length) => {
-                        self.held -= length;
-                        passed |= length > 0;
-                    }
-                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Ok(length) => self.held -= length,
+                    Err(Errno::INTR) => continue,
+                    Err(Errno::AGAIN) => return Ok(false),
                     Err(errno) => return Err(errno),
                 }
             }
-            if self.ended && self.held == 0 && !self.told {
-                self.told = true;
-                best_effort(rustix::net::shutdown(to, Shutdown::Write));
-            }
-            if !passed {
+            if self.ended && self.held == 0 {
+                if !self.told {
+                    self.told = true;
+                    best_effort(rustix::net::shutdown(to, Shutdown::Write));
+                }
                 return Ok(false);
             }
         }

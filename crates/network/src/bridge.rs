@@ -45,6 +45,8 @@ pub struct Bridge<'a> {
     pub masquerade: bool,
     /// The longest packet, in bytes; `None` for that of the uplink.
     pub mtu: Option<u32>,
+    /// Whether this network namespace is for networks alone, so that its settings are theirs.
+    pub alone: bool,
 }
 
 /// The IPv6 addresses of a network that is to be up.
@@ -126,6 +128,9 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         mtu,
     };
     let index = link::make_bridge(&socket, &about)?;
+    if bridge.alone {
+        forwarding::pass_frames();
+    }
     let mut warning = None;
     if !bridge.internal {
         forwarding::allow_own(bridge.name, Protocol::Ipv4).map_err(change)?;
@@ -279,7 +284,7 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
         hook: Some(hook),
         rules,
     };
-    let within = vec![From(name()), To(name()), Accept];
+    let within = vec![To(name()), From(name()), Accept];
     if bridge.internal {
         let mut input = vec![vec![From(name()), Established, Accept]];
         if bridge.ipv6.is_some() {
@@ -307,7 +312,7 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
         postrouting.insert(0, vec![Ipv4, Source(bridge.subnet), NotTo(name()), Masquerade]);
     }
     let foreign = match bridge.ipv6 {
-        None => vec![From(name()), NotIpv4, Drop],
+        None => vec![NotIpv4, From(name()), Drop],
         Some(ipv6) => {
             if bridge.masquerade {
                 postrouting.push(vec![Ipv6, Source6(ipv6.subnet), NotTo(name()), Masquerade]);
@@ -319,18 +324,19 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
                 Translated,
                 Masquerade,
             ]);
-            vec![From(name()), Ipv6, NotSource6(ipv6.subnet), Drop]
+            vec![Ipv6, NotSource6(ipv6.subnet), From(name()), Drop]
         }
     };
     vec![
         chain(
             Hook::Forward,
             vec![
+                // To compare names takes longest, so of a packet that is well nearly all rules end before one.
+                vec![To(name()), Established, Accept],
                 within,
                 // A source outside of the network would leave the host without being translated.
                 foreign,
-                vec![From(name()), Ipv4, NotSource(bridge.subnet), Drop],
-                vec![To(name()), Established, Accept],
+                vec![Ipv4, NotSource(bridge.subnet), From(name()), Drop],
                 vec![To(name()), Translated, Accept],
                 vec![To(name()), Drop],
             ],
@@ -352,14 +358,14 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
 fn guard(exits: &[Exit]) -> Chain {
     let rule = |exit: &Exit| {
         vec![
-            From(exit.link.clone()),
             match exit.protocol {
                 Protocol::Ipv4 => Ipv4,
                 Protocol::Ipv6 => Ipv6,
             },
-            NotToPrefix(PREFIX),
             NotEstablished,
             NotTranslated,
+            From(exit.link.clone()),
+            NotToPrefix(PREFIX),
             Drop,
         ]
     };
@@ -403,6 +409,7 @@ mod tests {
             internal,
             masquerade: true,
             mtu: None,
+            alone: false,
         };
         let hooks = |internal| {
             chains(&bridge(internal))

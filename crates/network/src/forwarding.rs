@@ -11,7 +11,7 @@ use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Result, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use tote_sys::Errno;
+use tote_sys::{Errno, best_effort};
 
 /// The protocol whose packets pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,16 @@ pub(crate) fn allow_loopback(link: &str) -> Result<()> {
         Ok(())
     } else {
         std::fs::write(path, "1")
+    }
+}
+
+/// Has bridges of this network namespace pass frames from one member to another without asking the packet filter for IP, which
+/// kernels with `br_netfilter` otherwise do. No rule needs these frames, and each kernel without it passes them so. A setting of
+/// the whole namespace: on a host it belongs to others.
+pub(crate) fn pass_frames() {
+    for file in ["iptables", "ip6tables", "arptables"] {
+        let path = format!("/proc/sys/net/bridge/bridge-nf-call-{file}");
+        best_effort(std::fs::write(path, "0"));
     }
 }
 

@@ -242,6 +242,7 @@ fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
         internal: network.internal,
         masquerade: network.masquerades(),
         mtu: network.mtu(),
+        alone: rootless::is_inside(home),
     };
     let up = tote_network::bring_up(&bridge, &record::note(home));
     up.map_err(|source| {

@@ -43,6 +43,12 @@ pub(super) const TESTS: &[Test] = &[
     )
     .slow(2),
     test(
+        "rootless_networks::frames_between_members_pass_by_no_rule",
+        NEEDS,
+        frames,
+    )
+    .slow(2),
+    test(
         "rootless_networks::a_port_is_reached_and_sees_the_client",
         NEEDS,
         ports,
@@ -142,6 +148,26 @@ tote run --rm --network lab --network bridge "$IMAGE" ls /sys/class/net
         script,
         "198.51.100.2\n198.51.100.2\nbridge\nhost\nnone\neth0\neth1\nlo\n",
     )
+}
+
+/// A rule that drops what passes from a member to another one is asked about nothing: what a kernel asks costs time.
+fn frames(cx: &Context) -> Result<()> {
+    let script = r#"
+tote network create lab >/dev/null
+serve near --network lab
+inside() { nsenter --net=/proc/$(pgrep -u $USER_ID '^pas(ta|st)')/fd/0 "$@"; }
+inside nft -f - <<END
+table inet other {
+    chain between {
+        type filter hook forward priority -10
+        iifname "tote-*" oifname "tote-*" drop
+    }
+}
+END
+inside nft list table inet other | grep -c drop
+tote run --rm --network lab "$IMAGE" busybox nc -w 3 near 80 </dev/null >/dev/null && echo reached
+"#;
+    shows(cx, script, "1\nreached\n")
 }
 
 /// pasta drops what is more, and the sender finds out by timeouts (docs/networks.md).

@@ -15,8 +15,8 @@ use super::{PublishFault, RootlessFault};
 use crate::container::failure_line;
 use crate::{Caller, EngineError, Home};
 use ports::Published;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::OsString;
@@ -109,8 +109,13 @@ fn begin(line: &mut File) -> Result<Holder, String> {
         (None, open("/proc/self/ns/net").map_err(in_words)?)
     };
     let published = Published::new(&home, &network).map_err(in_words)?;
+    let listener = socket::listen(&home).map_err(in_words)?;
+    let own = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(in_words)?;
+    watch(&own, listener.as_fd()).map_err(in_words)?;
+    published.wait_beside(own.as_fd()).map_err(in_words)?;
     Ok(Holder {
-        listener: socket::listen(&home).map_err(in_words)?,
+        listener,
+        own,
         home,
         user,
         network,
@@ -122,9 +127,17 @@ fn begin(line: &mut File) -> Result<Holder, String> {
     })
 }
 
+/// Has the holder wake up while a descriptor can be read, for as long as that is open.
+fn watch(own: &OwnedFd, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    epoll::add(own, fd, EventData::new_u64(0), EventFlags::IN)
+}
+
 struct Holder {
     home: Home,
     listener: OwnedFd,
+    /// The wait for the listener, the connections and pasta, beside that for clients of ports: what passes by ports is to cost no calls for
+    /// these.
+    own: OwnedFd,
     /// The user namespace of a user's networks; `None` of root, whose networks are the machine's.
     user: Option<OwnedFd>,
     network: OwnedFd,
@@ -144,7 +157,12 @@ impl Holder {
         self.begun = Some(Instant::now());
         self.warning.clear();
         match Pasta::start(self.network.as_fd(), &self.home.networks().join(BESIDE)) {
-            Ok(pasta) => self.pasta = Some(pasta),
+            Ok(pasta) => {
+                for fd in pasta.fds() {
+                    best_effort(watch(&self.own, fd));
+                }
+                self.pasta = Some(pasta);
+            }
             Err(reason) => {
                 self.warning =
                     format!("containers of this user reach nothing outside of their networks: {reason}");
@@ -161,11 +179,12 @@ impl Holder {
     fn watch(mut self) {
         let mut idle_since = Some(Instant::now());
         loop {
-            self.wait(idle_since);
-            self.look_after_pasta();
-            self.accept();
-            self.serve();
-            self.published.advance();
+            let until_end = idle_since.map(|since| PATIENCE.saturating_sub(since.elapsed()));
+            if self.published.wait(until_end) {
+                self.look_after_pasta();
+                self.accept();
+                self.serve();
+            }
             idle_since = match idle_since {
                 _ if self.is_needed() => None,
                 None => Some(Instant::now()),
@@ -178,21 +197,6 @@ impl Holder {
                 idle_since = Some(Instant::now());
             }
         }
-    }
-
-    /// Waits until something happens, or it is time to end.
-    fn wait(&self, idle_since: Option<Instant>) {
-        let mut fds: Vec<BorrowedFd<'_>> = vec![self.listener.as_fd(), self.published.as_fd()];
-        fds.extend(self.pasta.iter().flat_map(Pasta::fds));
-        fds.extend(self.connections.iter().map(AsFd::as_fd));
-        let mut fds: Vec<_> = fds
-            .iter()
-            .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
-            .collect();
-        let until_end = idle_since.map(|since| PATIENCE.saturating_sub(since.elapsed()));
-        let until = [until_end, self.published.patience()].into_iter().flatten().min();
-        let until = until.and_then(|until| Timespec::try_from(until).ok());
-        best_effort(poll(&mut fds, until.as_ref()));
     }
 
     /// Reads what pasta says, and starts another one where it was killed.
@@ -211,7 +215,9 @@ impl Holder {
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(connection) = rustix::net::accept_with(&self.listener, flags) {
-            self.connections.push(connection);
+            if watch(&self.own, connection.as_fd()).is_ok() {
+                self.connections.push(connection);
+            }
         }
     }
 

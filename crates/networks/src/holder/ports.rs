@@ -10,7 +10,7 @@ use super::super::{NetworkFault, PublishFault, RootlessFault, listener, record};
 use super::socket;
 use crate::container::link_text;
 use crate::{Caller, EngineError, Home};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -164,18 +164,21 @@ impl Published {
         self.forwarder.is_idle()
     }
 
-    pub(crate) fn advance(&mut self) {
-        if self.look.is_some_and(|look| look <= Instant::now()) {
-            self.end_orphans();
-        }
-        self.forwarder.advance();
+    /// Has [`Published::wait`] wait for another descriptor as well.
+    pub(crate) fn wait_beside(&self, other: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.forwarder.wait_beside(other)
     }
 
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        let look = self
-            .look
-            .map(|look| look.saturating_duration_since(Instant::now()));
-        [look, self.forwarder.patience()].into_iter().flatten().min()
+    /// Waits until something happens, for that long at most, and passes on what comes. Gives whether the other descriptor can be
+    /// read.
+    pub(crate) fn wait(&mut self, longest: Option<Duration>) -> bool {
+        let now = Instant::now();
+        if self.look.is_some_and(|look| look <= now) {
+            self.end_orphans();
+        }
+        let look = self.look.map(|look| look.saturating_duration_since(now));
+        self.forwarder
+            .advance([longest, look].into_iter().flatten().min())
     }
 
     /// Ends connections to containers that have no address any more, from which no end would ever come. Others go on when their port
@@ -296,11 +299,5 @@ fn transport(kind: Kind) -> Transport {
     match kind {
         Kind::Stream => Transport::Tcp,
         Kind::Datagram => Transport::Udp,
-    }
-}
-
-impl AsFd for Published {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.forwarder.as_fd()
     }
 }
