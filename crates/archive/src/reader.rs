@@ -6,6 +6,7 @@ use crate::framing::{Content, Framing};
 use crate::header::BLOCK;
 use crate::limits::{LimitError, Limits};
 use crate::path::EntryPath;
+use crate::read_ahead::{Piece, ReadAhead};
 use crate::source::Source;
 use crate::sparse::{Extent, SparseMap};
 use std::io::{self, Read};
@@ -78,8 +79,12 @@ impl<R: Read> Reader<R> {
 impl<R: Read, F: Framing> Reader<R, F> {
     /// Reads `input` as [`Self::new`] does, and reports the archive's segments to `framing`.
     pub fn with_framing(input: R, limits: Limits, framing: F) -> Self {
+        Self::of(Source::new(input), limits, framing)
+    }
+
+    fn of(source: Source<R>, limits: Limits, framing: F) -> Self {
         Self {
-            source: Source::new(input),
+            source,
             framing,
             limits,
             whiteouts: true,
@@ -308,6 +313,41 @@ impl<R: Read, F: Framing> Reader<R, F> {
                 .inline(bytes)
                 .map_err(|source| ReadError::Framing { position, source })?;
         }
+    }
+}
+
+impl<'scope, R, F: Framing> Reader<ReadAhead<'scope, R>, F> {
+    /// Reads `input` as [`Self::with_framing`] does. Contents of files that are taken by [`Self::next_piece`] are not copied.
+    pub fn lending(input: ReadAhead<'scope, R>, limits: Limits, framing: F) -> Self {
+        Self::of(Source::with_capacity(input, BLOCK), limits, framing)
+    }
+
+    /// Returns the next stored bytes of the present file as [`Self::next_chunk`] does, shared with the input.
+    ///
+    /// # Errors
+    /// The input fails or is truncated.
+    pub fn next_piece(&mut self) -> Result<Option<Piece>, ReadError> {
+        let Some(extent) = self.current.extent() else {
+            return Ok(None);
+        };
+        let position = self.source.position();
+        let piece = self
+            .source
+            .lend(extent.len - self.current.within)
+            .map_err(|source| ReadError::Input { position, source })?;
+        if piece.is_empty() {
+            let within = self.current.path.to_string();
+            return Err(ReadError::Truncated { position, within });
+        }
+        self.framing.stored(&piece);
+        self.current.position = extent.offset + self.current.within + piece.len() as u64;
+        self.current.advance(extent, piece.len() as u64);
+        Ok(Some(piece))
+    }
+
+    /// Returns the input, to ask it about what it has lent.
+    pub fn input(&mut self) -> &mut ReadAhead<'scope, R> {
+        self.source.input()
     }
 }
 

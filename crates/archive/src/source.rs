@@ -1,5 +1,6 @@
 //! The bytes of an archive, with a buffer in which headers are parsed in place.
 
+use crate::read_ahead::{Piece, ReadAhead};
 use std::io::{self, ErrorKind, Read};
 
 /// Size of the buffer in bytes, that of a decompressor's output: a larger one was not faster, a smaller one needs
@@ -19,9 +20,14 @@ pub(crate) struct Source<R> {
 
 impl<R: Read> Source<R> {
     pub(crate) fn new(input: R) -> Self {
+        Self::with_capacity(input, CAPACITY)
+    }
+
+    /// Reads through a buffer of that size, which is at least that of a block.
+    pub(crate) fn with_capacity(input: R, capacity: usize) -> Self {
         Self {
             input,
-            buffer: vec![0; CAPACITY].into(),
+            buffer: vec![0; capacity].into(),
             start: 0,
             end: 0,
             position: 0,
@@ -30,6 +36,10 @@ impl<R: Read> Source<R> {
 
     pub(crate) fn position(&self) -> u64 {
         self.position
+    }
+
+    pub(crate) fn input(&mut self) -> &mut R {
+        &mut self.input
     }
 
     pub(crate) fn into_input(self) -> R {
@@ -80,6 +90,18 @@ impl<R: Read> Source<R> {
         out[..count].copy_from_slice(&shown[..count]);
         self.consume(count);
         Ok(count)
+    }
+}
+
+impl<R> Source<ReadAhead<'_, R>> {
+    /// Consumes up to `most` bytes and shares them; none at the end.
+    pub(crate) fn lend(&mut self, most: u64) -> io::Result<Piece> {
+        if self.start < self.end {
+            return self.take(most).map(Piece::copied);
+        }
+        let piece = self.input.lend(most)?;
+        self.position = self.position.saturating_add(piece.len() as u64);
+        Ok(piece)
     }
 }
 

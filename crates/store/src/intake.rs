@@ -2,7 +2,8 @@
 //!
 //! Three threads work, so that two processors are busy: one reads and decompresses the archive, the next parses it and
 //! hashes both the archive and each file, and the caller's own writes. Where the processor cannot hash two at once, the
-//! first thread hashes the archive. Only the caller's thread changes the store.
+//! first thread hashes the archive. The threads share what was read instead of copying it. Only the caller's thread changes
+//! the store.
 
 use crate::StoreError;
 use crate::dir::Dir;
@@ -129,9 +130,7 @@ impl<'a> Intake<'a> {
                     self.framing.write_all(&bytes).map_err(self.failed(FRAMING))?;
                 }
                 Parsed::Files(batch) => {
-                    for (part, bytes) in batch.parts() {
-                        self.part(part, bytes)?;
-                    }
+                    batch.for_each(|part, bytes| self.part(part, bytes))?;
                     // A parser that has ended needs no buffers, so a failure to send is ignored.
                     drop(emptied.send(batch.emptied()));
                 }

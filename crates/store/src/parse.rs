@@ -6,7 +6,9 @@ use crate::twin::HashedFraming;
 use sha2::{Digest as _, Sha256};
 use std::io::{Error, ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender};
-use tote_archive::{Change, Entry, EntryPath, Kind, Limits, ReadAhead, ReadError, Reader};
+use tote_archive::{
+    CHUNK, Change, Entry, EntryPath, Kind, Limits, MOST_LENT, Piece, ReadAhead, ReadError, Reader,
+};
 use tote_image::Digest;
 
 /// Maximum bytes of a content that is read completely before anything is written, so that an existing one costs no
@@ -14,9 +16,13 @@ use tote_image::Digest;
 const IN_MEMORY: u64 = 1 << 20;
 /// Bytes of contents in a batch; a single file may exceed it. Handing over costs little then, and a processor's
 /// cache holds a batch.
-const BATCH: usize = 256 << 10;
+const BATCH: usize = 512 << 10;
 /// Maximum number of files in a batch, so that the writer gets work early if all files are small.
-const BATCH_FILES: usize = 128;
+const BATCH_FILES: usize = 256;
+
+/// Number of chunks of which a batch keeps pieces before it is handed over, besides those of its last file.
+const LENT: usize = 2;
+const _: () = assert!(IN_MEMORY as usize / CHUNK + 1 + LENT <= MOST_LENT);
 
 /// A part of an archive that the parser hands over.
 pub(crate) enum Parsed {
@@ -29,13 +35,23 @@ pub(crate) enum Parsed {
 /// Files of an archive in its order, with their contents.
 #[derive(Default)]
 pub(crate) struct Batch {
+    parts: Vec<(Part, Bytes)>,
+    /// Number of bytes of contents.
+    size: usize,
+    /// The contents of files that have holes: the archive has no such bytes to share.
     bytes: Vec<u8>,
-    /// Number of bytes of contents; the rest of the buffer is free.
     filled: usize,
-    parts: Vec<(Part, usize)>,
 }
 
-/// A part of a batch; its bytes follow those of the part before.
+/// The bytes of a part.
+enum Bytes {
+    /// They follow those of the part before in the batch's own buffer.
+    Own(usize),
+    /// The first piece of the archive, and all others.
+    Shared(Option<Piece>, Vec<Piece>),
+}
+
+/// A part of a batch.
 pub(crate) enum Part {
     /// A file with its whole content.
     Whole(FoundFile),
@@ -59,19 +75,32 @@ pub(crate) struct FoundFile {
 }
 
 impl Batch {
-    /// Iterates over the parts in the archive's order, each with its bytes.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Part, &[u8])> {
-        let mut rest = &self.bytes[..self.filled];
-        self.parts.iter().map(move |(part, len)| {
-            let (bytes, after) = rest.split_at(*len);
-            rest = after;
-            (part, bytes)
-        })
+    /// Calls `each` for all parts in the archive's order, with their bytes.
+    pub(crate) fn for_each<E>(&self, mut each: impl FnMut(&Part, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        let mut own = &self.bytes[..self.filled];
+        for (part, bytes) in &self.parts {
+            match bytes {
+                Bytes::Own(len) => {
+                    let (bytes, after) = own.split_at(*len);
+                    own = after;
+                    each(part, bytes)?;
+                }
+                Bytes::Shared(first, more) if more.is_empty() => {
+                    each(part, first.as_deref().unwrap_or_default())?;
+                }
+                Bytes::Shared(first, more) => {
+                    let pieces: Vec<&[u8]> = first.iter().chain(more).map(|piece| &**piece).collect();
+                    each(part, &pieces.concat())?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Empties the batch and keeps its buffers.
     pub(crate) fn emptied(mut self) -> Self {
         self.filled = 0;
+        self.size = 0;
         self.parts.clear();
         self
     }
@@ -86,13 +115,20 @@ impl Batch {
     }
 
     /// Adds a part whose bytes were written to the buffer.
-    fn push(&mut self, part: Part, len: usize) {
+    fn push_own(&mut self, part: Part, len: usize) {
         self.filled += len;
-        self.parts.push((part, len));
+        self.size += len;
+        self.parts.push((part, Bytes::Own(len)));
+    }
+
+    /// Adds a part with pieces of the archive.
+    fn push(&mut self, part: Part, first: Option<Piece>, more: Vec<Piece>) {
+        self.size += first.iter().chain(&more).map(|piece| piece.len()).sum::<usize>();
+        self.parts.push((part, Bytes::Shared(first, more)));
     }
 
     fn is_full(&self) -> bool {
-        self.filled >= BATCH || self.parts.len() >= BATCH_FILES
+        self.size >= BATCH || self.parts.len() >= BATCH_FILES
     }
 }
 
@@ -162,7 +198,7 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         // Headers are mostly zeros: even the fastest level makes them ten times smaller.
         let framing = zstd::Encoder::new(FramingOutput(full.clone()), 1)?;
         Ok(Self {
-            reader: Reader::with_framing(input, limits, HashedFraming::new(framing, hashes_archive)),
+            reader: Reader::lending(input, limits, HashedFraming::new(framing, hashes_archive)),
             layer,
             owners,
             batch: Batch::default(),
@@ -186,9 +222,7 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
                 Kind::File { size } => {
                     let size = *size;
                     self.file(entry, size)?;
-                    if self.batch.is_full() {
-                        self.hand_over()?;
-                    }
+                    self.hand_over_if_full()?;
                 }
                 Kind::Symlink { target } => links += target.len() as u64,
                 _ => {}
@@ -208,52 +242,68 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
     }
 
     fn file(&mut self, entry: Entry, size: u64) -> Result<(), Interrupted> {
+        let is_stored_whole = self.begin_hash(size);
         if size > IN_MEMORY {
-            return self.large_file(entry, size);
+            return self.large_file(entry, size, is_stored_whole);
+        }
+        if is_stored_whole {
+            let first = self.piece(&entry)?;
+            let mut more = Vec::new();
+            while let Some(piece) = self.piece(&entry)? {
+                more.push(piece);
+            }
+            let hash = self.reader.framing().end_file();
+            let file = self.found(entry, hash, size);
+            self.batch.push(Part::Whole(file), first, more);
+            return Ok(());
         }
         let len = usize::try_from(size).unwrap_or_default();
-        let is_hashed_on_the_way = self.begin_hash(size);
         let content = self.batch.room(len);
         let read = self.reader.read_exact(content);
-        let hash = if is_hashed_on_the_way {
-            self.reader.framing().end_file()
-        } else {
-            Sha256::digest(&*content).into()
-        };
+        let hash = Sha256::digest(&*content).into();
         read.map_err(|source| self.broken_off(&entry, source))?;
         let file = self.found(entry, hash, size);
-        self.batch.push(Part::Whole(file), len);
+        self.batch.push_own(Part::Whole(file), len);
         Ok(())
     }
 
-    fn large_file(&mut self, entry: Entry, size: u64) -> Result<(), Interrupted> {
-        let is_hashed_on_the_way = self.begin_hash(size);
-        self.batch.push(Part::Begin(entry.path.clone(), size), 0);
+    fn large_file(&mut self, entry: Entry, size: u64, is_stored_whole: bool) -> Result<(), Interrupted> {
+        self.batch
+            .push(Part::Begin(entry.path.clone(), size), None, Vec::new());
+        let hash = if is_stored_whole {
+            while let Some(piece) = self.piece(&entry)? {
+                self.batch.push(Part::Piece, Some(piece), Vec::new());
+                self.hand_over_if_full()?;
+            }
+            self.reader.framing().end_file()
+        } else {
+            self.large_file_with_holes(&entry)?
+        };
+        let file = self.found(entry, hash, size);
+        self.batch.push(Part::End(file), None, Vec::new());
+        Ok(())
+    }
+
+    fn large_file_with_holes(&mut self, entry: &Entry) -> Result<[u8; 32], Interrupted> {
         let mut hash = Sha256::new();
         loop {
             let room = self.batch.room(BATCH);
             match self.reader.read(room) {
-                Ok(0) => break,
+                Ok(0) => return Ok(hash.finalize().into()),
                 Ok(read) => {
-                    if !is_hashed_on_the_way {
-                        hash.update(&room[..read]);
-                    }
-                    self.batch.push(Part::Piece, read);
+                    hash.update(&room[..read]);
+                    self.batch.push_own(Part::Piece, read);
                 }
-                Err(source) => return Err(self.broken_off(&entry, source).into()),
+                Err(source) => return Err(self.broken_off(entry, source).into()),
             }
-            if self.batch.is_full() {
-                self.hand_over()?;
-            }
+            self.hand_over_if_full()?;
         }
-        let hash = if is_hashed_on_the_way {
-            self.reader.framing().end_file()
-        } else {
-            hash.finalize().into()
-        };
-        let file = self.found(entry, hash, size);
-        self.batch.push(Part::End(file), 0);
-        Ok(())
+    }
+
+    /// Returns the next piece of the present file, which has no holes.
+    fn piece(&mut self, entry: &Entry) -> Result<Option<Piece>, Interrupted> {
+        let piece = self.reader.next_piece();
+        piece.map_err(|error| self.broken_off(entry, error.into()).into())
     }
 
     /// Begins to hash a file while it is read; false if its content has holes, which the archive has not.
@@ -281,7 +331,15 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         }
     }
 
+    fn hand_over_if_full(&mut self) -> Result<(), Interrupted> {
+        match self.batch.is_full() || self.reader.input().lent() > LENT {
+            true => self.hand_over(),
+            false => Ok(()),
+        }
+    }
+
     fn hand_over(&mut self) -> Result<(), Interrupted> {
+        self.reader.input().forget_lent();
         let next = self.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
         self.full

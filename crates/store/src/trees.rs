@@ -41,12 +41,10 @@ enum Work<'a> {
     Check,
     /// Makes empty files with inodes of their own.
     Inodes(&'a Part),
-    /// Links the objects that these contain.
+    /// Links the objects that these contain: a piece of work for a single thread, since two would only wait for each other in
+    /// the one directory.
     Contents(&'a [Numbered<'a>]),
 }
-
-/// Number of contents that are linked together.
-const LINKED: usize = 256;
 
 /// Form of a tree that its lease calls complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -341,8 +339,8 @@ impl Store {
         let divided = Divided::of(model);
         divided.begin(&site)?;
         let inodes = divided.parts.iter().map(Work::Inodes);
-        let links = numbers.contents().chunks(LINKED).map(Work::Contents);
-        let work: Vec<_> = std::iter::once(Work::Check).chain(inodes).chain(links).collect();
+        let whole = [Work::Check, Work::Contents(numbers.contents())];
+        let work: Vec<_> = whole.into_iter().chain(inodes).collect();
         let is_refused = AtomicBool::new(false);
         // True where the file system does not keep the attributes of the files, or does not let this user set them.
         let refused = |made: Result<(), StoreError>| match made {

@@ -40,20 +40,46 @@ fn two_hashes_at_once_are_those_of_two_threads() {
     let archive = [tar.file("small", &noise[..65]).end(), sample()].concat();
     let added = [false, true].map(|twice| {
         let (_dir, store) = store();
-        let (dir, _) = store.layers.make_unfinished().unwrap();
-        let input = (&*archive, Limits::default());
-        let layer = crate::intake::take_in(&store, &dir, None, input, twice).unwrap();
-        let contents = crate::layer::contents(&dir).unwrap();
-        let contents: Vec<_> = contents.iter().map(|stored| stored.to_bytes()).collect();
-        for stored in &crate::layer::contents(&dir).unwrap() {
+        let (layer, contents) = take_in(&store, &archive, twice);
+        for stored in &contents {
             let file = store.objects.dir.open_file(&stored.key.name(0)).unwrap();
             assert_eq!(crate::key::content_hash(file).unwrap(), stored.key.content);
         }
+        let contents: Vec<_> = contents.iter().map(|stored| stored.to_bytes()).collect();
         (layer, contents)
     });
     assert_eq!(added[0].0.diff_id, digest(&archive));
     assert_eq!(added[0].1.len(), 4);
     assert!(added[0] == added[1]);
+}
+
+fn take_in(store: &Store, archive: &[u8], twice: bool) -> (crate::Layer, Vec<crate::layer::Stored>) {
+    let (dir, _) = store.layers.make_unfinished().unwrap();
+    let input = (archive, Limits::default());
+    let layer = crate::intake::take_in(store, &dir, None, input, twice);
+    (layer.unwrap(), crate::layer::contents(&dir).unwrap())
+}
+
+/// Files that keep pieces of many chunks of the archive, and bytes between and behind them that belong to no file: the side
+/// that reads must never wait for a side that waits for it.
+#[test]
+fn reading_and_writing_never_wait_for_each_other() {
+    let noise: Vec<u8> = (0..300_000_u32)
+        .flat_map(|at| at.wrapping_mul(40503).to_le_bytes())
+        .collect();
+    let mut tar = Tar::default();
+    for number in 0..40 {
+        let comment = format!("700018 comment={}\n", "x".repeat(700_002));
+        let comment = tar.entry(b'x', "pax", 0o644, "", comment.as_bytes());
+        let small = comment.file(&format!("small-{number}"), b"x");
+        tar = small.file(&format!("large-{number}"), &noise[..900_000 + number]);
+    }
+    let mut archive = tar.end();
+    archive.resize(archive.len() + 5_000_000, 0);
+    let (_dir, store) = store();
+    let (layer, contents) = take_in(&store, &archive, true);
+    assert_eq!(layer.diff_id, digest(&archive));
+    assert_eq!(contents.len(), 80);
 }
 
 #[test]
