@@ -54,6 +54,8 @@ pub struct VmOptions {
     pub processors: Option<u32>,
     /// `shares=`; without it virtiofs is used where this machine has it.
     pub sharing: Option<Sharing>,
+    /// `template=no`: the machine boots, also where it could go on from a template.
+    pub boots: bool,
 }
 
 /// Why a value of `--isolation` is refused.
@@ -64,7 +66,7 @@ pub enum IsolationError {
     Unknown(String),
     /// A part of the value is not one of a virtual machine's.
     #[error(
-        "invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,machine=microvm|q35,memory=SIZE,cpus=NUMBER,shares=virtiofs|9p"
+        "invalid isolation: cannot use {0:?}: give vm, or vm=qemu,accel=kvm|tcg,machine=microvm|q35,memory=SIZE,cpus=NUMBER,shares=virtiofs|9p,template=yes|no"
     )]
     Part(String),
 }
@@ -101,6 +103,8 @@ impl FromStr for VmOptions {
                 }
                 ("shares", "virtiofs") => vm.sharing = Some(Sharing::Virtiofs),
                 ("shares", "9p") => vm.sharing = Some(Sharing::NineP),
+                ("template", "yes") => vm.boots = false,
+                ("template", "no") => vm.boots = true,
                 _ => return Err(wrong()),
             }
         }
@@ -123,10 +127,11 @@ mod tests {
             memory: Some(256 << 20),
             processors: Some(2),
             sharing: Some(Sharing::NineP),
+            boots: true,
         };
         for text in [
-            "vm=qemu,accel=tcg,machine=q35,memory=256m,cpus=2,shares=9p",
-            "vm,shares=virtiofs,cpus=2,memory=256m,machine=q35,accel=tcg,shares=9p",
+            "vm=qemu,accel=tcg,machine=q35,memory=256m,cpus=2,shares=9p,template=no",
+            "vm,shares=virtiofs,template=yes,cpus=2,memory=256m,machine=q35,accel=tcg,template=no,shares=9p",
         ] {
             assert_eq!(text.parse(), Ok(whole.clone()), "{text}");
         }
@@ -140,6 +145,9 @@ mod tests {
             "vm,memory=x",
             "vm,qemu=1",
             "vm,shares=nfs",
+            "vm,shares",
+            "vm,template",
+            "vm,template=maybe",
         ] {
             assert!(text.parse::<VmOptions>().is_err(), "{text}");
         }

@@ -1,7 +1,7 @@
 //! The guest's end.
 
 use crate::frame::{Frames, MAX_PAYLOAD};
-use crate::message::{End, Stream, ToGuest, ToHost};
+use crate::message::{End, Stream, ToGuest, ToHost, Wake};
 use crate::{ChannelError, MAX_PLAN, MAX_SESSIONS, VERSION, WINDOW};
 use std::collections::BTreeMap;
 
@@ -31,6 +31,8 @@ pub enum Order {
     Room(u16, Stream, usize),
     /// The machine is to end.
     PowerOff,
+    /// The machine was saved, and goes on as another one.
+    Wake(Wake),
 }
 
 /// State of a process.
@@ -168,6 +170,7 @@ impl Guest {
                 }))
             }
             ToGuest::PowerOff => Ok(Some(Order::PowerOff)),
+            ToGuest::Wake(wake) => Ok(Some(Order::Wake(wake))),
             // The process may have ended while the message was on its way.
             _ if !self.processes.contains_key(&session) => Ok(None),
             ToGuest::Input(bytes) => {

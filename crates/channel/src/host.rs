@@ -1,7 +1,7 @@
 //! The host's end, which trusts nothing.
 
 use crate::frame::Frames;
-use crate::message::{End, Stream, ToGuest, ToHost, pieces};
+use crate::message::{End, Stream, ToGuest, ToHost, Wake, pieces};
 use crate::{ChannelError, MAX_PLAN, MAX_SESSIONS, MAX_WARNINGS, VERSION, WINDOW};
 use std::collections::BTreeMap;
 
@@ -186,6 +186,11 @@ impl Host {
         if let Ok(bytes) = u32::try_from(bytes) {
             ToGuest::Credit(stream, bytes).push(session.0, &mut self.out);
         }
+    }
+
+    /// Wakes a machine that was saved: before it says that it is up, it hears nothing else.
+    pub fn wake(&mut self, wake: &Wake) {
+        ToGuest::Wake(*wake).push(0, &mut self.out);
     }
 
     /// Asks the machine to end.

@@ -28,7 +28,7 @@ pub use error::ChannelError;
 pub use frame::MAX_PAYLOAD;
 pub use guest::{Guest, Order};
 pub use host::{Event, Host, Session};
-pub use message::{End, Stream, ToGuest, ToHost};
+pub use message::{End, SEED, Stream, ToGuest, ToHost, Wake};
 
 /// Version of the messages: both ends must have the same.
 pub const VERSION: u16 = 2;

@@ -47,6 +47,47 @@ pub enum End {
     Signal(u8),
 }
 
+/// News for a guest that was saved before anything of its container was there, and goes on as another machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// Time in nanoseconds since 1970.
+    pub time: u64,
+    /// Number of disks that the machine has, from the first one that the guest has let go.
+    pub disks: u8,
+    /// Number of network devices, from the first one, that the machine has.
+    pub links: u8,
+    /// Secret random bytes.
+    pub seed: [u8; SEED],
+}
+
+/// Random bytes of a [`Wake`].
+pub const SEED: usize = 64;
+
+/// Kind of [`ToGuest::Wake`].
+const WAKE: u8 = 20;
+
+impl Wake {
+    fn payload(&self) -> Vec<u8> {
+        [
+            &self.time.to_le_bytes()[..],
+            &[self.disks, self.links],
+            &self.seed,
+        ]
+        .concat()
+    }
+
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let (time, rest) = bytes.split_first_chunk()?;
+        let ([disks, links], seed) = rest.split_first_chunk()?;
+        Some(Self {
+            time: u64::from_le_bytes(*time),
+            disks: *disks,
+            links: *links,
+            seed: seed.try_into().ok()?,
+        })
+    }
+}
+
 /// Message from the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToGuest {
@@ -71,6 +112,8 @@ pub enum ToGuest {
     Credit(Stream, u32),
     /// The machine is to end.
     PowerOff,
+    /// The machine was saved, and goes on as another one.
+    Wake(Wake),
 }
 
 /// Message from the guest.
@@ -115,6 +158,7 @@ impl ToGuest {
             Self::Resize(rows, columns) => (6, size(*rows, *columns)),
             Self::Credit(stream, bytes) => (7, [&[stream.number()], &bytes.to_le_bytes()[..]].concat()),
             Self::PowerOff => (8, Vec::new()),
+            Self::Wake(wake) => (WAKE, wake.payload()),
         };
         push(out, kind, session, &payload);
     }
@@ -139,6 +183,7 @@ impl ToGuest {
                 Self::Credit(Stream::of(*stream, 7)?, u32::from_le_bytes([*a, *b, *c, *d]))
             }
             (8, []) => Self::PowerOff,
+            (WAKE, bytes) => Self::Wake(Wake::of(bytes).ok_or(wrong)?),
             (1..=9, _) => return Err(wrong),
             (kind, _) => return Err(ChannelError::Kind(kind)),
         })

@@ -1,5 +1,5 @@
 use crate::frame::{Frames, HEADER, push};
-use crate::message::{End, Stream, ToGuest, ToHost};
+use crate::message::{End, SEED, Stream, ToGuest, ToHost, Wake};
 use crate::{ChannelError, Event, Guest, Host, MAX_PAYLOAD, MAX_WARNINGS, Order, Session, VERSION, WINDOW};
 use proptest::prelude::*;
 
@@ -206,6 +206,14 @@ fn any_to_guest() -> impl Strategy<Value = ToGuest> {
         any::<(u16, u16)>().prop_map(|(rows, columns)| ToGuest::Resize(rows, columns)),
         any::<u32>().prop_map(|bytes| ToGuest::Credit(Stream::Out, bytes)),
         Just(ToGuest::PowerOff),
+        (any::<u64>(), any::<u8>(), any::<u8>(), any::<u8>()).prop_map(|(time, disks, links, byte)| {
+            ToGuest::Wake(Wake {
+                time,
+                disks,
+                links,
+                seed: [byte; SEED],
+            })
+        }),
     ]
 }
 

@@ -46,6 +46,7 @@ mod tell;
 mod unit;
 mod unshare;
 mod vm;
+mod vm_template;
 mod volume;
 mod words;
 

@@ -110,7 +110,9 @@ pub use tote_life::exec::{ExecError, Executed, exec};
 pub use tote_life::health::check_now;
 pub use tote_life::prepare::{prepare, prepare_again};
 pub use tote_life::vm::{
-    VmFault, VmKernel, VmSource, attend as attend_vm, setup as setup_vm, visit as visit_vm,
+    VmFault, VmKernel, VmSource, VmTemplate, VmTemplateRow, attend as attend_vm,
+    create_template as create_vm_template, prune_templates as prune_vm_templates,
+    remove_template as remove_vm_template, setup as setup_vm, templates as vm_templates, visit as visit_vm,
 };
 pub use tote_life::{create, run};
 pub use tote_prepare::secret::{

@@ -9,7 +9,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{WaitOptions, wait};
 use std::collections::BTreeMap;
 use tote_channel::{Guest, Order, Stream};
-use tote_sys::{Errno, best_effort};
+use tote_sys::Errno;
 
 /// Bytes that are read of the channel at a time.
 const CHUNK: usize = 64 << 10;
@@ -30,18 +30,17 @@ enum Work {
 }
 
 /// Serves the host until the machine is to end.
-pub(crate) fn serve(port: OwnedFd, at_root: RootFn) -> Result<(), GuestError> {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+pub(crate) fn serve((port, spare): (OwnedFd, Option<Spare>), at_root: RootFn) -> Result<(), GuestError> {
     let mut agent = Agent {
         port,
         at_root,
-        guest: Guest::new(&release),
+        guest: Guest::new(&crate::machine::release()),
         sessions: BTreeMap::new(),
-        spare: None,
+        spare,
+        has_begun: false,
         tried: false,
     };
-    // A process that is forked from a sealed one need not seal itself; one that cannot be sealed here says so there.
-    best_effort(tote_runtime::seal_in_place());
+    crate::spare::seal();
     while !agent.turn()? {}
     Ok(())
 }
@@ -53,6 +52,8 @@ struct Agent {
     sessions: BTreeMap<u16, Session>,
     /// The next worker, once there was time to make it.
     spare: Option<Spare>,
+    /// True once a process was asked for.
+    has_begun: bool,
     /// True once it was made since the last one was given work.
     tried: bool,
 }
@@ -115,14 +116,14 @@ impl Agent {
             }
         }
         // Before a container runs, no process can join it; and one that begins is not to share the processor.
-        let is_quiet = !self.sessions.is_empty() && self.sessions.values().all(Session::runs);
+        let is_quiet = self.has_begun && self.sessions.values().all(Session::runs);
         let timeout = (is_quiet && self.spare.is_none() && !self.tried).then_some(&QUIET);
         match poll(&mut fds, timeout) {
             Ok(0) => {
                 drop(fds);
                 // Without memory for it, the next process has another one made.
                 self.tried = true;
-                self.spare = Spare::fork(&mut self.sessions, self.at_root).ok();
+                self.spare = Spare::fork(&mut self.sessions, None, self.at_root).ok();
                 return Ok(Vec::new());
             }
             Ok(_) => {}
@@ -184,7 +185,7 @@ impl Agent {
                 }
             }
             // What there is room for is found at the next turn.
-            Order::Room(..) | Order::PowerOff => {}
+            Order::Room(..) | Order::PowerOff | Order::Wake(_) => {}
         }
     }
 
@@ -210,25 +211,16 @@ impl Agent {
             size: terminal,
             joined,
         };
-        self.tried = false;
+        (self.has_begun, self.tried) = (true, false);
         let spare = match self.spare.take() {
             Some(spare) => spare,
-            None => Spare::fork(&mut self.sessions, self.at_root)?,
+            None => Spare::fork(&mut self.sessions, None, self.at_root)?,
         };
         Session::begin(number, &asked, spare)
     }
 
     /// Sends as much as the channel takes.
     fn write(&mut self) -> Result<(), GuestError> {
-        let out = self.guest.outgoing();
-        while !out.is_empty() {
-            match rustix::io::write(&self.port, out) {
-                Ok(length) => _ = out.drain(..length),
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(GuestError::kernel("write to", "the channel")(errno)),
-            }
-        }
-        Ok(())
+        crate::port::send(&self.port, self.guest.outgoing())
     }
 }

@@ -23,10 +23,12 @@ mod agent;
 mod error;
 mod machine;
 mod member;
+mod port;
 mod processes;
 mod report;
 mod session;
 mod spare;
+mod template;
 mod terminal;
 mod tools;
 mod worker;
@@ -36,6 +38,7 @@ pub use machine::{
 };
 pub use member::member;
 pub use processes::{PROCESSES, parse_listing};
+pub use template::TEMPLATE;
 pub use tools::{SUPERBLOCK, SUPERBLOCK_AT, SWAP, TOOLS, TOOLS_DISK, WITH_TOOLS};
 pub use worker::{AT_ROOT, RootFn};
 
@@ -47,8 +50,7 @@ use tote_sys::best_effort;
 /// process.
 #[must_use]
 pub fn init(at_root: RootFn) -> ExitCode {
-    let ended = machine::prepare().and_then(|port| agent::serve(port, at_root));
-    if let Err(error) = ended {
+    if let Err(error) = serve(at_root) {
         let text = format!("tote: the guest cannot go on: {}\n", tote_sys::chain(&error));
         // The console is the only place for it.
         best_effort(rustix::io::write(
@@ -59,4 +61,15 @@ pub fn init(at_root: RootFn) -> ExitCode {
     // The host takes a restart for the end.
     best_effort(rustix::system::reboot(rustix::system::RebootCommand::Restart));
     ExitCode::FAILURE
+}
+
+fn serve(at_root: RootFn) -> Result<(), error::GuestError> {
+    let machine = machine::Machine::prepare()?;
+    let spare = if template::is_asked() {
+        Some(template::sleep(&machine.port, at_root)?)
+    } else {
+        None
+    };
+    machine.mount(spare.is_some())?;
+    agent::serve((machine.port, spare), at_root)
 }

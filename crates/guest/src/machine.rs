@@ -5,6 +5,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_move};
 use std::ffi::CStr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tote_sys::Errno;
 
@@ -48,6 +49,9 @@ pub const PCI: u32 = 0;
 /// Serial number of the disk with the image.
 pub const IMAGE_DISK: &str = "image";
 
+/// Directory of virtio's devices and drivers.
+pub(crate) const BUS: &str = "/sys/bus/virtio";
+
 /// Directories of the root that takes the place of the initramfs.
 const DIRECTORIES: [&str; 8] = [
     "dev",
@@ -69,27 +73,57 @@ const ROOT: &str = "/root";
 /// Time that a device takes at most on a busy host that emulates everything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Prepares the machine; returns the channel to the host.
-pub(crate) fn prepare() -> Result<OwnedFd, GuestError> {
-    for (place, kind) in SYSTEMS {
-        system(kind, place, kind)?;
+/// A machine whose devices are there.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// The channel to the host.
+    pub(crate) port: OwnedFd,
+    /// File system by which directories of the host are shared, and its settings.
+    shared: Option<(&'static str, &'static CStr)>,
+}
+
+impl Machine {
+    /// Prepares the machine, but for what its container has.
+    pub(crate) fn prepare() -> Result<Self, GuestError> {
+        for (place, kind) in SYSTEMS {
+            system(kind, place, kind)?;
+        }
+        load_modules()?;
+        let shared = [("virtiofs", VIRTIOFS, c""), ("9p", NINE_P, NINE_P_SETTINGS)];
+        let shared = shared.into_iter().find(|(_, device, _)| has_device(*device));
+        leave_initramfs()?;
+        make_directory("/dev/pts")?;
+        system("devpts", "/dev/pts", "devpts")?;
+        make_directory(DISKS)?;
+        Ok(Self {
+            port: open_port()?,
+            shared: shared.map(|(kind, _, settings)| (kind, settings)),
+        })
     }
-    load_modules()?;
-    let shared = [("virtiofs", VIRTIOFS, c""), ("9p", NINE_P, NINE_P_SETTINGS)];
-    let shared = shared.into_iter().find(|(_, device, _)| has_device(*device));
-    let disks = count(VIRTIO_BLOCK);
-    leave_initramfs()?;
-    make_directory("/dev/pts")?;
-    system("devpts", "/dev/pts", "devpts")?;
-    make_directory(DISKS)?;
-    appear("of a disk", || Ok((link_disks()? >= disks).then_some(())))?;
-    // The machine of a pod has none before its containers come, nor has that of another engine's bundle.
-    if rustix::fs::stat(format!("{DISKS}/{IMAGE_DISK}")).is_ok() {
-        mount_image()?;
+
+    /// Mounts the image of the container, and what the host shares; the disks may have their links already.
+    pub(crate) fn mount(&self, are_linked: bool) -> Result<(), GuestError> {
+        if !are_linked {
+            let disks = devices(VIRTIO_BLOCK).len();
+            appear("of a disk", || Ok((link_disks()? >= disks).then_some(())))?;
+        }
+        // The machine of a pod has none before its containers come, nor has that of another engine's bundle.
+        if rustix::fs::stat(format!("{DISKS}/{IMAGE_DISK}")).is_ok() {
+            mount_image()?;
+        }
+        match self.shared {
+            Some((kind, settings)) => mount_shares(kind, settings),
+            None => Ok(()),
+        }
     }
-    if let Some((kind, _, settings)) = shared {
-        mount_shares(kind, settings)?;
-    }
+}
+
+/// Returns the release of the kernel.
+pub(crate) fn release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+fn open_port() -> Result<OwnedFd, GuestError> {
     let port = appear(PORT, port)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(&port, flags, Mode::empty()).map_err(GuestError::kernel("open", &port))
@@ -124,7 +158,7 @@ pub(crate) fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestE
 
 /// Makes a link for each disk of virtio that is there, by its serial number: the letters of their names follow from the places of their
 /// devices. Returns how many there are.
-fn link_disks() -> Result<usize, GuestError> {
+pub(crate) fn link_disks() -> Result<usize, GuestError> {
     let mut linked = 0;
     let Ok(entries) = std::fs::read_dir("/sys/block") else {
         return Ok(linked);
@@ -161,19 +195,24 @@ fn has_device(kind: u32) -> bool {
         let devices = std::fs::read_dir("/sys/bus/pci/devices");
         return devices.is_ok_and(|mut devices| devices.next().is_some());
     }
-    count(kind) > 0
+    !devices(kind).is_empty()
 }
 
-/// Returns how many virtio devices of this kind the machine has.
-fn count(kind: u32) -> usize {
-    let devices = std::fs::read_dir("/sys/bus/virtio/devices");
-    let devices = devices.into_iter().flatten().flatten();
-    let of_kind = devices.filter(|device| {
-        let number = std::fs::read_to_string(device.path().join("device")).unwrap_or_default();
-        let number = number.trim().trim_start_matches("0x");
-        u32::from_str_radix(number, 16) == Ok(kind)
-    });
-    of_kind.count()
+/// Returns the virtio devices of a kind, in the order in which the machine has them.
+pub(crate) fn devices(kind: u32) -> Vec<String> {
+    let entries = std::fs::read_dir(Path::new(BUS).join("devices"));
+    let entries = entries.into_iter().flatten().flatten();
+    let is_one = |path: &Path| {
+        let number = std::fs::read_to_string(path.join("device")).unwrap_or_default();
+        u32::from_str_radix(number.trim().trim_start_matches("0x"), 16) == Ok(kind)
+    };
+    let names = entries.filter(|entry| is_one(&entry.path()));
+    let mut names: Vec<String> = names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    let number = |name: &String| name.trim_start_matches("virtio").parse::<u32>().ok();
+    names.sort_by_key(number);
+    names
 }
 
 /// Loads the modules that the initramfs has, in the order of its list, but those of devices that the machine has not.

@@ -16,10 +16,16 @@ use std::collections::BTreeMap;
 use std::io::{IoSlice, Read as _};
 use std::os::unix::net::UnixStream;
 use tote_channel::MAX_PLAN;
-use tote_sys::Errno;
+use tote_sys::{ComingNetwork, Errno, best_effort};
 
 /// Bytes before the plan.
 const HEAD: usize = 10;
+
+/// Keeps this program's file out of reach, once. A process that is forked from a sealed one need not seal itself; one that cannot be sealed here
+/// says so there.
+pub(crate) fn seal() {
+    best_effort(tote_runtime::seal_in_place());
+}
 
 /// The agent's ends of a worker's pipes.
 #[derive(Debug)]
@@ -39,8 +45,12 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Forks a worker; the sessions of `others` are not for it.
-    pub(crate) fn fork(others: &mut BTreeMap<u16, Session>, at_root: RootFn) -> Result<Self, GuestError> {
+    /// Forks a worker; the sessions of `others` are not for it. What it works for may have a network namespace that was made before.
+    pub(crate) fn fork(
+        others: &mut BTreeMap<u16, Session>,
+        network: Option<OwnedFd>,
+        at_root: RootFn,
+    ) -> Result<Self, GuestError> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(GuestError::kernel("make", "a pipe"));
         let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
         let ((errors, their_errors), (reports, their_reports)) = (pipe()?, pipe()?);
@@ -60,6 +70,7 @@ impl Spare {
                 reports: their_reports,
             },
             their_orders,
+            network,
         ));
         let pipes = Pipes {
             input,
@@ -71,9 +82,9 @@ impl Spare {
         let forked = tote_sys::fork_worker(|| {
             // Ends of the agent that stayed open here would keep the streams from ending.
             drop((ours.take(), std::mem::take(others)));
-            theirs
-                .take()
-                .map_or(1, |(ends, orders)| wait(ends, orders, at_root))
+            theirs.take().map_or(1, |(ends, orders, network)| {
+                wait(ends, (orders, network), at_root)
+            })
         });
         let worker = forked.map_err(GuestError::kernel("make", "a worker"))?;
         drop(theirs.take());
@@ -116,7 +127,7 @@ impl Spare {
 }
 
 /// Is the worker: waits for work, and does it.
-fn wait(ends: Ends, mut orders: UnixStream, at_root: RootFn) -> u8 {
+fn wait(ends: Ends, (mut orders, network): (UnixStream, Option<OwnedFd>), at_root: RootFn) -> u8 {
     let Ok((head, files)) = head(&orders) else {
         return 1;
     };
@@ -130,10 +141,12 @@ fn wait(ends: Ends, mut orders: UnixStream, at_root: RootFn) -> u8 {
         return 1;
     }
     drop(orders);
+    let network = network.map(ComingNetwork::of);
     let asked = Work {
         plan: &plan,
         is_terminal,
         joined: joined.as_ref().map(OwnedFd::as_fd),
+        network: network.as_ref(),
         at_root,
     };
     let ends = Ends {

@@ -13,7 +13,7 @@ use tote_runtime::{
     attend,
 };
 use tote_sandbox::Plan;
-use tote_sys::best_effort;
+use tote_sys::{ComingNetwork, best_effort};
 
 /// Descriptors of a worker.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(crate) struct Work<'a> {
     pub(crate) is_terminal: bool,
     /// Pidfd of the process that the new one joins: the plan's only descriptor.
     pub(crate) joined: Option<BorrowedFd<'a>>,
+    /// Network namespace for a container that is to have one of its own.
+    pub(crate) network: Option<&'a ComingNetwork>,
     pub(crate) at_root: RootFn,
 }
 
@@ -67,7 +69,7 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
     if let (Some(joined), Some(member)) = (asked.joined, member::parse(asked.plan)) {
         tell(&settled(&member, joined).map_or_else(
             |reason| Report::Failed(125, reason),
-            |plan| perform(&plan, asked.is_terminal, &tell),
+            |plan| perform(&plan, asked, &tell),
         ));
         return 0;
     }
@@ -78,7 +80,7 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
     });
     let ended = match (plan, asked.joined) {
         (Err(reason), _) => Report::Failed(125, reason),
-        (Ok((plan, _)), None) => perform(&plan, asked.is_terminal, &tell),
+        (Ok((plan, _)), None) => perform(&plan, asked, &tell),
         (Ok((plan, tools)), Some(joined)) => match enter((&plan, tools), asked.is_terminal, joined, &tell) {
             Ok(outcome) => Report::Ended(end(outcome)),
             Err((_, true)) => Report::Ended(End::Signal(9)),
@@ -182,7 +184,7 @@ fn enter(
     attend(attendance, &child.pidfd).map_err(|error| (error, true))
 }
 
-fn perform(plan: &Plan, has_terminal: bool, tell: &dyn Fn(&Report)) -> Report {
+fn perform(plan: &Plan, asked: &Work<'_>, tell: &dyn Fn(&Report)) -> Report {
     let runs = RefCell::new(false);
     let observer = Observer {
         born: &mut |pid, _| tell(&Report::Born(pid.cast_signed())),
@@ -198,10 +200,10 @@ fn perform(plan: &Plan, has_terminal: bool, tell: &dyn Fn(&Report)) -> Report {
         plan,
         cgroup: None,
         maps: None,
-        network: None,
+        network: asked.network,
         stdio: Stdio::default(),
-        interactive: has_terminal,
-        follow_size: has_terminal,
+        interactive: asked.is_terminal,
+        follow_size: asked.is_terminal,
         timeout: None,
         cpu_time: None,
         asides: Vec::new(),

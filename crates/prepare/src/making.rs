@@ -90,6 +90,8 @@ pub struct Made {
     pub kernel: Option<String>,
     /// Way in which a virtual machine has directories of this one.
     pub shares: Option<&'static str>,
+    /// Name of the template from which a virtual machine goes on.
+    pub template: Option<String>,
     /// Root of a virtual machine's sandbox, whose lock is held until it is mounted.
     pub beneath: Option<Source>,
 }
@@ -113,6 +115,7 @@ impl Made {
             cgroup: record,
             kernel: self.kernel,
             shares: self.shares.map(str::to_owned),
+            template: self.template,
             ..State::default()
         };
         Prepared {
@@ -295,6 +298,7 @@ impl Making<'_> {
             without_network: None,
             kernel: None,
             shares: None,
+            template: None,
             beneath: None,
         })
     }

@@ -70,14 +70,10 @@ impl Plan {
     /// Slow operations that do not depend on the program are done before the wait. So is the filter if it is `known`
     /// to allow the remaining ones: installing a filter of 286 instructions takes the kernel 0.15 ms.
     pub fn park(&mut self, listener: OwnedFd, known: bool) {
-        let owner = self.ops.iter().find_map(|op| match op {
-            Op::Privilege(how) => how.credentials.as_ref().map(|credentials| credentials.uid),
-            _ => None,
-        });
         let park = Park {
             listener,
             first_closed: self.first_closed(),
-            owner: owner.unwrap_or(0),
+            owner: self.owner(),
         };
         let place = self.last_of_its_maker();
         let mut ops = Vec::with_capacity(4);
@@ -134,6 +130,15 @@ impl Plan {
         self.ops.iter().position(is_last).unwrap_or(self.ops.len())
     }
 
+    /// Returns the user of the program, who owns its terminal.
+    pub(crate) fn owner(&self) -> u32 {
+        let owner = self.ops.iter().find_map(|op| match op {
+            Op::Privilege(how) => how.credentials.as_ref().map(|credentials| credentials.uid),
+            _ => None,
+        });
+        owner.unwrap_or(0)
+    }
+
     /// Returns the first descriptor that the program does not keep.
     fn first_closed(&self) -> u32 {
         let first = self.ops.iter().find_map(|op| match op {
@@ -145,7 +150,7 @@ impl Plan {
 
     /// Returns the index before ids and filter change: the wait must not need calls that the container's program may
     /// not make.
-    fn last_of_its_maker(&self) -> usize {
+    pub(crate) fn last_of_its_maker(&self) -> usize {
         let last = self.ops.iter().rposition(|op| matches!(op, Op::Privilege(_)));
         last.unwrap_or(self.ops.len())
     }
@@ -171,10 +176,10 @@ fn hooks(hooks: Vec<Hook>) -> impl Iterator<Item = Op> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn plan_of(ops: Vec<Op>) -> Plan {
+    pub(crate) fn plan_of(ops: Vec<Op>) -> Plan {
         Plan {
             namespaces: 0,
             pid_namespace: None,

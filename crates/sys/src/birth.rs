@@ -172,6 +172,11 @@ impl Child {
         }
     }
 
+    /// Hears the program, which has the other end of this channel, in the place of the operations before it.
+    pub fn hear_program(&mut self, channel: OwnedFd) {
+        self.channel = channel;
+    }
+
     /// Returns the channel, which is readable when [`Child::event`] has a message.
     #[must_use]
     pub fn channel(&self) -> BorrowedFd<'_> {

@@ -8,7 +8,7 @@ use crate::outcome::exit;
 use rustix::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::UnshareFlags;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -19,6 +19,8 @@ pub struct ComingNetwork {
     work: NonNull<Work>,
     /// Pid of the process that makes it, until it has been waited for.
     maker: Cell<Option<libc::pid_t>>,
+    /// The namespace, if it was made before.
+    ready: RefCell<Option<OwnedFd>>,
     /// Process that began it. A process forked since then has its own copy of the memory, which the maker does not
     /// write to.
     parent: rustix::process::Pid,
@@ -34,36 +36,55 @@ struct Work {
 const NOTHING: i32 = -1;
 
 impl ComingNetwork {
+    /// Has a namespace that was made before, also by a process that this one was forked from.
+    #[must_use]
+    pub fn of(network: OwnedFd) -> Self {
+        let coming = Self::nothing();
+        coming.ready.replace(Some(network));
+        coming
+    }
+
+    fn nothing() -> Self {
+        let work = Box::new(Work {
+            made: AtomicI32::new(NOTHING),
+            stack: [0; 512],
+        });
+        Self {
+            work: NonNull::from(Box::leak(work)),
+            maker: Cell::new(None),
+            ready: RefCell::new(None),
+            parent: rustix::process::getpid(),
+        }
+    }
+
     /// Starts making the namespace.
     ///
     /// # Errors
     /// clone(2)'s.
     pub fn begin() -> Result<Self, Errno> {
-        let work = Box::into_raw(Box::new(Work {
-            made: AtomicI32::new(NOTHING),
-            stack: [0; 512],
-        }));
+        let coming = Self::nothing();
+        let work = coming.work.as_ptr();
         let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::SIGCHLD;
-        // SAFETY: `work` comes from `Box::into_raw`, so it is valid.
+        // SAFETY: `work` comes from a box, so it is valid.
         let stack = unsafe { &raw mut (*work).stack };
         // SAFETY: `work` lives until the other process has been waited for, see `drop`; nothing else uses its stack,
         // whose top is 16-aligned as the ABI wants. The code that runs there neither allocates nor locks, and makes
         // its system calls without the C library: it shares this thread's `errno` and all other thread-local memory.
         let pid = unsafe { libc::clone(make, stack.wrapping_add(1).cast(), flags, work.cast()) };
-        // SAFETY: `Box::into_raw` returns no null pointer.
-        let work = unsafe { NonNull::new_unchecked(work) };
-        let coming = Self {
-            work,
-            maker: Cell::new((pid != -1).then_some(pid)),
-            parent: rustix::process::getpid(),
-        };
-        if pid == -1 { Err(errno()) } else { Ok(coming) }
+        if pid == -1 {
+            return Err(errno());
+        }
+        coming.maker.set(Some(pid));
+        Ok(coming)
     }
 
     /// Waits for the namespace; `None` if it could not be made, on a second call, and in a process that was forked
     /// since.
     #[must_use]
     pub fn take(&self) -> Option<OwnedFd> {
+        if let Some(network) = self.ready.take() {
+            return Some(network);
+        }
         let pid = self.maker.take()?;
         if rustix::process::getpid() != self.parent {
             return None;
@@ -81,7 +102,7 @@ impl ComingNetwork {
 impl Drop for ComingNetwork {
     fn drop(&mut self) {
         drop(self.take());
-        // SAFETY: `work` comes from `Box::into_raw`, and the other process has ended.
+        // SAFETY: `work` comes from a box, and the other process has ended.
         drop(unsafe { Box::from_raw(self.work.as_ptr()) });
     }
 }
@@ -117,5 +138,7 @@ mod tests {
         assert!(coming.take().is_none());
         assert_eq!(first.is_some(), rustix::process::geteuid().is_root());
         drop(ComingNetwork::begin().unwrap());
+        let made = ComingNetwork::of(std::fs::File::open("/dev/null").unwrap().into());
+        assert!(made.take().is_some() && made.take().is_none());
     }
 }

@@ -181,12 +181,23 @@ pub(crate) fn session(registers: &mut Registers<'_>) -> Result<(), Errno> {
 
 /// Makes the console, if there is one, the terminal of the session.
 pub(crate) fn take(registers: &mut Registers<'_>) -> Result<(), Errno> {
-    let Some(terminal) = registers.terminal.take() else {
-        return Ok(());
-    };
+    match registers.terminal.take() {
+        Some(terminal) => take_slave(terminal),
+        None => Ok(()),
+    }
+}
+
+/// Makes a terminal that of the session, and its standard descriptors.
+pub(crate) fn take_slave(terminal: OwnedFd) -> Result<(), Errno> {
     rustix::process::ioctl_tiocsctty(&terminal)?;
-    for number in 0..=2 {
-        put(terminal.as_fd(), number)?;
+    (0..=2).try_for_each(|number| put(terminal.as_fd(), number))
+}
+
+/// Puts descriptors that were sent to the places of the standard ones whose bits are set.
+pub(crate) fn put_given(places: u8, fds: [Option<OwnedFd>; 3]) -> Result<(), Errno> {
+    let mut next = fds.into_iter().flatten();
+    for number in (0..3).filter(|number| places & (1 << number) != 0) {
+        put(next.next().ok_or(Errno::PROTO)?.as_fd(), number)?;
     }
     Ok(())
 }

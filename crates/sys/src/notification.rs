@@ -3,7 +3,7 @@
 use crate::Errno;
 use crate::outcome::{best_effort, errno};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// Size of a page on every machine that this program is built for, or a part of it.
 const PAGE: u64 = 4096;
@@ -31,6 +31,16 @@ struct Response {
     value: i64,
     error: i32,
     flags: u32,
+}
+
+/// `struct seccomp_notif_addfd`.
+#[repr(C)]
+struct Addition {
+    id: u64,
+    flags: u32,
+    source: u32,
+    target: u32,
+    target_flags: u32,
 }
 
 /// A call that waits for its listener.
@@ -87,7 +97,11 @@ impl CallListener {
         }
     }
 
-    fn receive(&self) -> Result<ReportedCall, Errno> {
+    /// Takes a call that waits; without one, the listener is not readable, it waits for one.
+    ///
+    /// # Errors
+    /// `ENOENT` if its process has ended meanwhile.
+    pub fn receive(&self) -> Result<ReportedCall, Errno> {
         let mut found = Notification::default();
         // SAFETY: the structure has the kernel's layout and size and is zero, as the kernel asks; the kernel writes
         // nothing but this structure.
@@ -144,6 +158,36 @@ impl CallListener {
             )
         };
         if result == 0 { Ok(()) } else { Err(errno()) }
+    }
+
+    /// Gives the process a copy of a descriptor, whose number is the result of the call.
+    ///
+    /// # Errors
+    /// `ENOENT` if its process has ended meanwhile; `EINVAL` before Linux 5.14.
+    pub fn answer_with(&self, call: &ReportedCall, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        let addition = Addition {
+            id: call.id,
+            flags: libc::SECCOMP_ADDFD_FLAG_SEND as u32,
+            source: fd.as_raw_fd().cast_unsigned(),
+            target: 0,
+            target_flags: 0,
+        };
+        // SAFETY: the structure has the kernel's layout and size, which the kernel only reads.
+        let result = unsafe {
+            libc::ioctl(
+                self.listener.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_ADDFD,
+                &raw const addition,
+            )
+        };
+        if result >= 0 { Ok(()) } else { Err(errno()) }
+    }
+}
+
+impl AsFd for CallListener {
+    /// Returns the descriptor that is readable when a call waits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
     }
 }
 
@@ -214,5 +258,6 @@ mod tests {
     fn structures_have_the_sizes_of_the_kernel() {
         assert_eq!(size_of::<Notification>(), 80);
         assert_eq!(size_of::<Response>(), 24);
+        assert_eq!(size_of::<Addition>(), 24);
     }
 }

@@ -44,7 +44,7 @@ const MOST: usize = 8 << 20;
 const PIECE: usize = 64 * 1024;
 
 /// Bytes of memory for the texts of one message, and for the arrays of a program of that size.
-const ROOM: usize = 2 * PIECE;
+pub(crate) const ROOM: usize = 2 * PIECE;
 
 /// Wait for a taker that brings the program.
 #[derive(Debug)]
@@ -318,15 +318,11 @@ pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errn
 /// Sets up standard descriptors, terminal and working directory.
 fn settle(
     (head, owner): (&[u8; LETTER], u32),
-    mut fds: [Option<OwnedFd>; 3],
+    fds: [Option<OwnedFd>; 3],
     cwd: &CStr,
     registers: &mut Registers<'_>,
 ) -> Result<(), Errno> {
-    let mut next = fds.iter_mut();
-    for number in (0..3).filter(|number| head[1] & (1 << number) != 0) {
-        let fd = next.next().and_then(Option::take).ok_or(Errno::PROTO)?;
-        console::put(fd.as_fd(), number)?;
-    }
+    console::put_given(head[1], fds)?;
     if head[2] == 1 {
         let half = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
         console::open_by_name(((half(4), half(6)), owner, false), registers)?;
@@ -340,14 +336,14 @@ fn settle(
 }
 
 /// Head of a letter, its descriptors, and how many bytes of its texts came with it.
-struct Received {
-    head: [u8; LETTER],
-    fds: [Option<OwnedFd>; 3],
-    length: usize,
+pub(crate) struct Received {
+    pub(crate) head: [u8; LETTER],
+    pub(crate) fds: [Option<OwnedFd>; 3],
+    pub(crate) length: usize,
 }
 
 /// Receives the first message; its texts go to the beginning of `room`.
-fn receive(connection: &OwnedFd, room: &mut [u8]) -> Result<Received, Errno> {
+pub(crate) fn receive(connection: &OwnedFd, room: &mut [u8]) -> Result<Received, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut head = [0; LETTER];
@@ -371,7 +367,7 @@ fn receive(connection: &OwnedFd, room: &mut [u8]) -> Result<Received, Errno> {
 }
 
 /// Maps zeroed memory that is never unmapped.
-fn room(size: usize) -> Result<&'static mut [u8], Errno> {
+pub(crate) fn room(size: usize) -> Result<&'static mut [u8], Errno> {
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
     let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), size, protection, flags) }?;
@@ -381,7 +377,7 @@ fn room(size: usize) -> Result<&'static mut [u8], Errno> {
 
 /// Receives the texts, of which `had` bytes are in `room` already; returns the directory, and the program with its
 /// arrays behind them.
-fn receive_texts(
+pub(crate) fn receive_texts(
     connection: &OwnedFd,
     head: &[u8; LETTER],
     (room, had): (&'static mut [u8], usize),
@@ -441,7 +437,7 @@ fn receive_texts(
 /// maker.
 ///
 /// rustix is not used, because it takes a process that this PID namespace does not show for an error.
-fn peer_user(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
+pub(crate) fn peer_user(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
     let mut peer = libc::ucred {
         pid: 0,
         uid: 0,

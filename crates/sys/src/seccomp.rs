@@ -4,7 +4,8 @@ use crate::Errno;
 use crate::outcome::errno;
 use rustix::fd::{FromRawFd, OwnedFd};
 
-const NEW_LISTENER: u32 = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32;
+/// Flag by which [`load`] returns a listener.
+pub(crate) const NEW_LISTENER: u32 = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32;
 
 /// Instruction of classic BPF, `struct sock_filter`.
 #[repr(C)]

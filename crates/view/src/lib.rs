@@ -25,6 +25,7 @@ mod secrets;
 mod space;
 mod stats;
 mod text;
+mod vm_templates;
 mod volumes;
 
 pub use containers::{ContainerColumns, containers, id_of, sort_containers, status};
@@ -50,4 +51,5 @@ pub use secrets::secrets;
 pub use space::SpaceView;
 pub use stats::{usage, usage_of_pods};
 pub use text::{ago, cut, duration, joined, moment, one_line, removal, size, size_with, table};
+pub use vm_templates::vm_templates;
 pub use volumes::volumes;

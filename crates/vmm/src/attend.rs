@@ -1,12 +1,15 @@
 //! The attendant: the loop between a container's streams and its machine.
 
+mod ready;
+
+use crate::bringer::Bringer;
 use crate::console::{Tail, last_words};
 use crate::shares::Server;
+use crate::sleeper::Sleeper;
 use crate::streams::{KILL_IN_GUEST, OUTPUTS, RESIZED, Streams, Waiting};
-use crate::visitors::{Call, Visitors};
-use crate::vmm::{Booted, Vmm, Wires};
+use crate::visitors::Visitors;
+use crate::vmm::{Booted, Vmm};
 use crate::{Machine, VmmError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd as _;
 use std::io::IoSlice;
 use std::os::unix::net::UnixStream;
@@ -15,7 +18,7 @@ use tote_channel::{End, Event, Host, Session};
 use tote_sys::Errno;
 
 /// Time in which the guest has to come up: TCG on a host with ten times as many tasks as processors takes a minute.
-const BOOT: Duration = Duration::from_secs(180);
+pub(crate) const BOOT: Duration = Duration::from_secs(180);
 
 /// Bytes that are read of a stream at a time.
 const CHUNK: usize = 32 << 10;
@@ -48,23 +51,40 @@ pub fn attend(
     streams: Streams<'_>,
     warn: &mut dyn FnMut(String),
 ) -> Verdict {
-    attend_within(BOOT, (vmm, machine), plan, streams, warn)
+    attend_within(BOOT, (vmm, machine), (plan, None), streams, warn)
+}
+
+/// Does so with a plan that comes once the guest is ready.
+#[must_use]
+pub fn attend_later(
+    (vmm, machine): (&dyn Vmm, &Machine),
+    bringer: Box<dyn Bringer>,
+    streams: Streams<'_>,
+    warn: &mut dyn FnMut(String),
+) -> Verdict {
+    attend_within(BOOT, (vmm, machine), (&[], Some(bringer)), streams, warn)
 }
 
 /// Does so for a guest that has this time to come up.
 pub(crate) fn attend_within(
     patience: Duration,
     (vmm, machine): (&dyn Vmm, &Machine),
-    plan: &[u8],
+    (plan, mut bringer): (&[u8], Option<Box<dyn Bringer>>),
     streams: Streams<'_>,
     warn: &mut dyn FnMut(String),
 ) -> Verdict {
-    let (mut attendant, booted) = match Attendant::boot(vmm, machine, streams) {
+    let (mut attendant, booted) = match Attendant::boot((vmm, machine), streams, warn) {
         Ok(begun) => begun,
-        Err(error) => return failed(&error, false),
+        Err(error) => {
+            let verdict = failed(&error, false);
+            if let (Some(bringer), Some(reason)) = (&mut bringer, &verdict.message) {
+                bringer.failed(reason);
+            }
+            return verdict;
+        }
     };
-    attendant.patience = patience;
-    attendant.attend(booted, plan, warn)
+    (attendant.patience, attendant.bringer) = (patience, bringer);
+    attendant.attend(booted, (Some(vmm), plan), warn)
 }
 
 /// Returns the verdict of a machine that failed: docker's 137 of a killed container, once there is one.
@@ -88,9 +108,15 @@ pub(crate) struct Attendant<'a> {
     console: Option<UnixStream>,
     /// Server of shared directories.
     server: Option<Server>,
+    /// The machine, as long as it goes on from a template and has not said that it is up.
+    sleeper: Option<Sleeper>,
+    /// The one that brings the plan, until the program runs.
+    bringer: Option<Box<dyn Bringer>>,
     last: Tail,
     waiting: [Waiting; 2],
     session: Option<Session>,
+    /// The process of a rehearsal, until it has ended.
+    rehearsal: Option<Session>,
     input_ended: bool,
     /// True if the input is a file that the first message brings.
     brings: bool,
@@ -100,53 +126,25 @@ pub(crate) struct Attendant<'a> {
     patience: Duration,
 }
 
-/// Descriptors that are ready.
-#[derive(Clone, Debug, Default)]
-struct Ready {
-    channel: bool,
-    console: bool,
-    control: bool,
-    server: bool,
-    ended: bool,
-    signals: bool,
-    input: bool,
-    outputs: [bool; 2],
-    calls: Vec<Call>,
-}
-
 impl<'a> Attendant<'a> {
     fn boot(
-        vmm: &dyn Vmm,
-        machine: &Machine,
+        (vmm, machine): (&dyn Vmm, &Machine),
         streams: Streams<'a>,
+        warn: &mut dyn FnMut(String),
     ) -> Result<(Self, Box<dyn Booted>), VmmError> {
         if streams.size().is_some() {
             streams.silence()?;
         }
-        let pair = || {
-            let (ours, theirs) = UnixStream::pair()?;
-            ours.set_nonblocking(true)?;
-            Ok::<_, std::io::Error>((ours, theirs))
-        };
         let served = machine.shares.as_ref();
         let served = served.and_then(|shares| Some((shares.server.as_deref()?, shares)));
         let (server, shares) = match served.map(Server::begin).transpose()? {
             Some((server, stream)) => (Some(server), Some(stream)),
             None => (None, None),
         };
-        let make = || Ok::<_, std::io::Error>((pair()?, pair()?));
-        let ((channel, theirs), (console, console_theirs)) = make().map_err(|error| {
-            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-            VmmError::kernel("make sockets for the virtual machine")(errno)
-        })?;
-        let wires = Wires {
-            channel: theirs,
-            console: console_theirs,
-            shares,
-        };
-        let booted = vmm.boot(machine, wires)?;
+        let (sleeper, (channel, console, booted)) = Sleeper::begin(vmm, machine, shares, warn)?;
         let mut attendant = Self {
             server,
+            sleeper,
             ..Self::new(streams, channel, Some(console))
         };
         attendant.visitors.have(machine.spare.clone());
@@ -163,9 +161,12 @@ impl<'a> Attendant<'a> {
             channel_ended: false,
             console,
             server: None,
+            sleeper: None,
+            bringer: None,
             last: Tail::default(),
             waiting: [Waiting::default(), Waiting::default()],
             session: None,
+            rehearsal: None,
             input_ended: false,
             brings: false,
             runs: false,
@@ -195,13 +196,24 @@ impl<'a> Attendant<'a> {
     pub(crate) fn attend(
         mut self,
         mut booted: Box<dyn Booted>,
-        plan: &[u8],
+        (vmm, plan): (Option<&dyn Vmm>, &[u8]),
         warn: &mut dyn FnMut(String),
     ) -> Verdict {
         let verdict = loop {
-            match self.turn(booted.as_mut(), plan, warn) {
-                Ok(None) => {}
+            let error = match self.turn(booted.as_mut(), plan, warn) {
+                Ok(None) => continue,
                 Ok(Some(verdict)) => break Ok(verdict),
+                Err(error) => error,
+            };
+            let (Some(vmm), Some(sleeper)) = (vmm, self.sleeper.take()) else {
+                break Err(error);
+            };
+            let words = booted.end();
+            match sleeper.boot_instead(vmm, &self.explained(error, words), warn) {
+                Ok((channel, console, instead)) => {
+                    (self.channel, self.console, booted) = (channel, Some(console), instead);
+                    (self.host, self.channel_ended, self.begin) = (Host::new(), false, Instant::now());
+                }
                 Err(error) => break Err(error),
             }
         };
@@ -211,10 +223,14 @@ impl<'a> Attendant<'a> {
         for (waiting, to) in self.waiting.iter_mut().zip(self.streams.outputs) {
             waiting.finish(to);
         }
-        match verdict {
+        let verdict = match verdict {
             Ok(verdict) => verdict,
             Err(error) => failed(&self.explained(error, words), self.runs),
+        };
+        if let (Some(bringer), None, Some(reason)) = (&mut self.bringer, self.session, &verdict.message) {
+            bringer.failed(reason);
         }
+        verdict
     }
 
     /// Adds last words to an error that says little.
@@ -241,6 +257,9 @@ impl<'a> Attendant<'a> {
         plan: &[u8],
         warn: &mut dyn FnMut(String),
     ) -> Result<Option<Verdict>, VmmError> {
+        if let Some(sleeper) = self.sleeper.as_mut().filter(|_| booted.runs()) {
+            sleeper.wake(&mut self.host)?;
+        }
         let ready = self.wait(booted)?;
         if ready.control {
             self.advance(booted)?;
@@ -258,6 +277,11 @@ impl<'a> Attendant<'a> {
         }
         if ready.signals
             && let Some(verdict) = self.take_signals()?
+        {
+            return Ok(Some(verdict));
+        }
+        if ready.bringer
+            && let Some(verdict) = self.take_plan()?
         {
             return Ok(Some(verdict));
         }
@@ -308,66 +332,6 @@ impl<'a> Attendant<'a> {
         }
     }
 
-    fn wait(&mut self, booted: &dyn Booted) -> Result<Ready, VmmError> {
-        let mut channel = PollFlags::IN;
-        channel.set(PollFlags::OUT, !self.host.outgoing().is_empty());
-        let room = self.session.map_or(0, |session| self.host.room(session));
-        let wants_input = room > 0 && !self.input_ended;
-        let [out, err] = self.streams.outputs;
-        let candidates = [
-            (!self.channel_ended).then(|| PollFd::from_borrowed_fd(self.channel.as_fd(), channel)),
-            self.console
-                .as_ref()
-                .map(|console| PollFd::from_borrowed_fd(console.as_fd(), PollFlags::IN)),
-            booted
-                .control()
-                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
-            self.server
-                .as_ref()
-                .map(|server| PollFd::from_borrowed_fd(server.errors(), PollFlags::IN)),
-            Some(PollFd::from_borrowed_fd(booted.ended(), PollFlags::IN)),
-            Some(PollFd::new(&self.streams.signals, PollFlags::IN)),
-            wants_input.then(|| PollFd::from_borrowed_fd(self.streams.input, PollFlags::IN)),
-            (!self.waiting[0].is_empty()).then(|| PollFd::from_borrowed_fd(out, PollFlags::OUT)),
-            (!self.waiting[1].is_empty()).then(|| PollFd::from_borrowed_fd(err, PollFlags::OUT)),
-        ];
-        let asked = candidates.each_ref().map(Option::is_some);
-        let mut fds: Vec<_> = candidates.into_iter().flatten().collect();
-        // Who comes before the container has begun is heard then.
-        let waits = if self.runs {
-            self.visitors.waits()
-        } else {
-            Vec::new()
-        };
-        fds.extend(
-            waits
-                .iter()
-                .map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)),
-        );
-        let left = self.patience.saturating_sub(self.begin.elapsed());
-        let timeout = Timespec::try_from(left).ok().filter(|_| !self.host.is_ready());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(Ready::default()),
-            Err(errno) => return Err(VmmError::kernel("wait for the virtual machine")(errno)),
-        }
-        let mut found = fds.iter().map(|fd| !fd.revents().is_empty());
-        let [channel, console, control, server, ended, signals, input, out, err] =
-            asked.map(|asked| asked && found.next() == Some(true));
-        let calls = waits.iter().filter(|_| found.next() == Some(true));
-        Ok(Ready {
-            channel,
-            console,
-            control,
-            server,
-            ended,
-            signals,
-            input,
-            outputs: [out, err],
-            calls: calls.map(|(call, ..)| *call).collect(),
-        })
-    }
-
     fn read_console(&mut self) {
         let Some(console) = &self.console else { return };
         let mut buffer = [0; 4096];
@@ -397,10 +361,25 @@ impl<'a> Attendant<'a> {
         for event in self.host.received(&buffer[..length])? {
             match event {
                 Event::Ready(kernel) => {
+                    self.sleeper = None;
                     self.visitors.kernel(&kernel);
-                    self.begin_container(plan)?;
+                    match &mut self.bringer {
+                        Some(bringer) => match bringer.rehearsal() {
+                            Some(plan) => self.rehearsal = Some(self.host.begin(&plan, None, None)?),
+                            None => bringer.ready()?,
+                        },
+                        None => self.begin_container(plan)?,
+                    }
                 }
-                Event::Runs(session) if self.is_own(session) => self.runs = true,
+                Event::Failed(session, ..) | Event::Ended(session, _) if self.rehearsal == Some(session) => {
+                    self.rehearsal = None;
+                    self.bringer.as_mut().map_or(Ok(()), |bringer| bringer.ready())?;
+                }
+                // What it cannot do, the container will say.
+                Event::Warning(session, _) if self.rehearsal == Some(session) => {}
+                Event::Runs(session) if self.is_own(session) => {
+                    (self.runs, self.bringer) = (true, None);
+                }
                 Event::Output(session, stream, bytes) if self.is_own(session) => {
                     self.waiting[usize::from(stream.number()) - 1].push(&bytes);
                 }
@@ -424,6 +403,17 @@ impl<'a> Attendant<'a> {
     /// True for the process whose streams these are.
     fn is_own(&self, session: Session) -> bool {
         self.session == Some(session)
+    }
+
+    /// Begins the container with the plan that is there now; returns the verdict of a machine that is not wanted.
+    fn take_plan(&mut self) -> Result<Option<Verdict>, VmmError> {
+        let Some(bringer) = &mut self.bringer else {
+            return Ok(None);
+        };
+        match bringer.bring()? {
+            Some(plan) => self.begin_container(&plan).map(|()| None),
+            None => Ok(Some(Verdict::code(0))),
+        }
     }
 
     fn begin_container(&mut self, plan: &[u8]) -> Result<(), VmmError> {

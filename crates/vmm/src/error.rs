@@ -55,6 +55,12 @@ pub enum VmmError {
         /// Its last words, with a separator.
         last: String,
     },
+    /// The machine ended before it was saved.
+    #[error("the virtual machine ended before it was saved{last}")]
+    Unsaved {
+        /// Last words of console and VMM, with a separator.
+        last: String,
+    },
     /// The machine ended before its container did.
     #[error("the virtual machine ended before the container did{last}")]
     Ended {

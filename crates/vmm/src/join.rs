@@ -18,7 +18,7 @@ pub fn join(member: &Member, plan: &[u8], streams: Streams<'_>, warn: &mut dyn F
         Another::begin(streams, channel)
     });
     match begun {
-        Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
+        Ok((attendant, machine)) => attendant.attend(machine, (None, plan), warn),
         Err(error) => crate::attend::failed(&error, false),
     }
 }

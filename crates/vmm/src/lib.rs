@@ -28,18 +28,26 @@
 //!
 //! Not in this crate: the sandbox, images, kernels, and what a plan means.
 
+mod arguments;
 mod attend;
+mod bringer;
 mod console;
 mod error;
 mod exchange;
 mod join;
 mod machine;
 mod member;
+mod migration;
 mod pass;
 mod plug;
 mod qemu;
 mod qmp;
+mod save;
+mod saved;
+#[cfg(test)]
+mod saved_tests;
 mod shares;
+mod sleeper;
 mod streams;
 mod swap;
 #[cfg(test)]
@@ -49,13 +57,15 @@ mod visitor;
 mod visitors;
 mod vmm;
 
-pub use attend::{Verdict, attend};
+pub use attend::{Verdict, attend, attend_later};
+pub use bringer::Bringer;
 pub use error::VmmError;
 pub use join::join;
-pub use machine::{Accel, Board, Disk, Link, Machine, Shares, Spare};
+pub use machine::{Accel, Begin, Board, Disk, Layout, Link, Machine, Shares, Spare, Template};
 pub use member::Member;
 pub use plug::{Change, Plug};
 pub use qemu::{PROGRAM, Qemu};
+pub use save::save;
 pub use shares::{CAPABILITIES, SERVERS};
 pub use streams::{KILL_IN_GUEST, Streams};
 pub use visit::{bring, visit, visit_by};

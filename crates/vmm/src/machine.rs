@@ -97,6 +97,61 @@ pub struct Spare {
     pub order: String,
 }
 
+/// Number of disks and of network devices of a machine that is saved. What goes on from it may have fewer: the others are placeholders
+/// then, which the guest leaves alone. The first disk each of them has, and the guest keeps it. These numbers do not count the spare disk: it is
+/// empty when a guest is saved and when one goes on, so all of them have the same one, at the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// Number of disks, without the spare one.
+    pub disks: u8,
+    /// Number of network devices.
+    pub links: u8,
+}
+
+/// Machine that was saved, or is to be: its files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Template {
+    /// File that is its memory.
+    pub memory: PathBuf,
+    /// File with the state of its devices.
+    pub state: PathBuf,
+    /// Its devices.
+    pub layout: Layout,
+}
+
+/// Way in which a machine begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Begin {
+    /// Its kernel boots.
+    #[default]
+    Boot,
+    /// Its kernel boots, and the machine is saved when its guest is ready.
+    Save {
+        /// The files.
+        template: Template,
+        /// Word of the kernel's command line by which its first process knows.
+        word: String,
+        /// Serial number of the first disk.
+        first: String,
+    },
+    /// The machine goes on from a template.
+    Resume(Template),
+}
+
+impl Begin {
+    /// Returns the files of a machine that is to be saved, or was.
+    #[must_use]
+    pub fn template(&self) -> Option<&Template> {
+        match self {
+            Self::Boot => None,
+            Self::Save { template, .. } | Self::Resume(template) => Some(template),
+        }
+    }
+}
+
 /// A machine that runs one container, or those of a pod. Its paths are those of the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,4 +182,6 @@ pub struct Machine {
     pub shares: Option<Shares>,
     /// Name of the serial port that is the channel.
     pub port: String,
+    /// Way in which it begins.
+    pub begin: Begin,
 }

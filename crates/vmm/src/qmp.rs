@@ -1,6 +1,7 @@
 //! QMP, QEMU's machine protocol: lines of JSON, here without reading and writing them.
 
 use crate::VmmError;
+use crate::migration::Migration;
 use crate::plug::Plugs;
 use crate::swap::Swap;
 use rustix::fd::OwnedFd;
@@ -16,6 +17,8 @@ enum State {
     Silent,
     /// The capabilities are asked for.
     Greeted,
+    /// The machine takes its state, which another one has saved.
+    Loads,
     /// The machine is asked to run.
     Asked,
     /// The machine runs.
@@ -25,6 +28,7 @@ enum State {
 /// Work whose command QEMU has got, and that waits for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
+    Migration,
     Plugs,
     Swap,
 }
@@ -40,8 +44,10 @@ pub(crate) struct Qmp {
     line: Vec<u8>,
     /// The next line before the machine runs.
     out: Option<Line>,
-    /// Owner of the command that has no answer yet, once the machine runs.
+    /// Owner of the command that has no answer yet, once the machine runs or takes its state.
     asked: Option<Owner>,
+    /// State that is taken or saved.
+    migration: Migration,
     /// Disks that come and go.
     pub(crate) plugs: Plugs,
     /// Exchange of what a disk has.
@@ -49,12 +55,14 @@ pub(crate) struct Qmp {
 }
 
 impl Qmp {
-    pub(crate) fn new() -> Self {
+    /// Begins a conversation; a machine that goes on from a template has the descriptor with its state.
+    pub(crate) fn new(state: Option<i32>) -> Self {
         Self {
             state: State::Silent,
             line: Vec::new(),
             out: None,
             asked: None,
+            migration: state.map(Migration::load).unwrap_or_default(),
             plugs: Plugs::default(),
             swap: Swap::default(),
         }
@@ -66,15 +74,30 @@ impl Qmp {
             return self.out.take();
         }
         // A person waits for an exchange, which has a few commands; those of other disks wait meanwhile.
-        let swap = self.swap.ask().map(|step| (Owner::Swap, step));
+        let save = self.migration.ask().map(|step| (Owner::Migration, step));
+        let swap = || self.swap.ask().map(|step| (Owner::Swap, step));
         let plugs = || self.plugs.ask().map(|step| (Owner::Plugs, step));
-        let (owner, (command, fd)) = swap.or_else(plugs)?;
+        let (owner, (command, fd)) = save.or_else(swap).or_else(plugs)?;
         self.asked = Some(owner);
         Some((ended(&command), fd))
     }
 
+    /// Has the machine saved, with its state in the file.
+    pub(crate) fn save(&mut self, state: OwnedFd) {
+        self.migration.save(state);
+    }
+
+    /// True once the machine is saved.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.migration.is_saved()
+    }
+
+    /// True once QEMU has begun to answer: it has opened its files then.
+    pub(crate) fn is_answered(&self) -> bool {
+        !matches!(self.state, State::Silent | State::Greeted)
+    }
+
     /// True once the machine runs.
-    #[cfg(test)]
     pub(crate) fn runs(&self) -> bool {
         self.state == State::Runs
     }
@@ -97,12 +120,18 @@ impl Qmp {
     }
 
     fn hear(&mut self, message: &Value) -> Result<(), VmmError> {
-        if self.state == State::Runs {
-            self.follow(message);
+        if message.get("event").and_then(Value::as_str) == Some("MIGRATION") {
+            let status = message.pointer("/data/status").and_then(Value::as_str);
+            self.migration.hear(status.unwrap_or_default())?;
+            self.load();
             return Ok(());
+        }
+        if self.state == State::Runs {
+            return self.follow(message);
         }
         if let Some(error) = message.get("error") {
             let attempt = match self.state {
+                State::Loads => return Err(self.migration.refused(reason(error))),
                 State::Asked => "let the machine run",
                 _ => "begin a conversation",
             };
@@ -116,19 +145,40 @@ impl Qmp {
                 self.ask("qmp_capabilities");
                 State::Greeted
             }
+            (State::Greeted, _, true) if self.migration.loads() => State::Loads,
             (State::Greeted, _, true) => {
                 self.ask("cont");
                 State::Asked
+            }
+            (State::Loads, _, true) => {
+                self.asked = None;
+                State::Loads
             }
             (State::Asked, _, true) => State::Runs,
             // Events, which tell nothing that the end of the process does not.
             (state, ..) => state,
         };
+        self.load();
         Ok(())
     }
 
+    /// Asks for the next step of a machine that takes its state, and at last for the machine to run: it stands still after that, as it did when
+    /// it was saved.
+    fn load(&mut self) {
+        if self.state != State::Loads || self.asked.is_some() {
+            return;
+        }
+        if let Some((command, fd)) = self.migration.ask() {
+            self.asked = Some(Owner::Migration);
+            self.out = Some((ended(&command), fd));
+        } else if !self.migration.loads() {
+            self.ask("cont");
+            self.state = State::Asked;
+        }
+    }
+
     /// Takes what QEMU says of the disks of a machine that runs. Other events tell nothing that the end of the process does not.
-    fn follow(&mut self, message: &Value) {
+    fn follow(&mut self, message: &Value) -> Result<(), VmmError> {
         let answer = match (message.get("error"), message.get("return")) {
             (Some(error), _) => Err(reason(error)),
             (None, Some(_)) => Ok(()),
@@ -137,14 +187,16 @@ impl Qmp {
                     let device = message.pointer("/data/device").and_then(Value::as_str);
                     self.plugs.let_go(device.unwrap_or_default());
                 }
-                return;
+                return Ok(());
             }
         };
         match self.asked.take() {
+            Some(Owner::Migration) => answer.map_err(|reason| self.migration.refused(reason))?,
             Some(Owner::Plugs) => self.plugs.answered(answer),
             Some(Owner::Swap) => self.swap.answered(answer),
             None => {}
         }
+        Ok(())
     }
 
     fn ask(&mut self, command: &str) {
@@ -182,7 +234,7 @@ mod tests {
     }
 
     fn running() -> Qmp {
-        let mut qmp = Qmp::new();
+        let mut qmp = Qmp::new(None);
         qmp.received(b"{\"QMP\": {}}\n").unwrap();
         answered(&mut qmp, &[OK, OK]);
         assert!(qmp.runs());
@@ -198,7 +250,7 @@ mod tests {
 
     #[test]
     fn it_lets_the_machine_run() {
-        let mut qmp = Qmp::new();
+        let mut qmp = Qmp::new(None);
         qmp.received(b"{\"QMP\": {\"version\": {}}}\r\n").unwrap();
         let said = |qmp: &mut Qmp| String::from_utf8(qmp.take_outgoing().unwrap().0).unwrap();
         assert_eq!(said(&mut qmp), "{\"execute\":\"qmp_capabilities\"}\n");
@@ -208,12 +260,15 @@ mod tests {
         assert!(!qmp.runs());
         qmp.received(b"\n{\"return\": {}}\n").unwrap();
         assert!(qmp.runs());
-        let mut qmp = Qmp::new();
+        let mut qmp = Qmp::new(None);
         let refused = qmp.received(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\n");
         assert!(matches!(refused, Err(VmmError::Refused { .. })));
-        assert!(matches!(Qmp::new().received(b"hello\n"), Err(VmmError::Qmp(_))));
         assert!(matches!(
-            Qmp::new().received(&[b'x'; 70_000]),
+            Qmp::new(None).received(b"hello\n"),
+            Err(VmmError::Qmp(_))
+        ));
+        assert!(matches!(
+            Qmp::new(None).received(&[b'x'; 70_000]),
             Err(VmmError::Qmp(_))
         ));
     }
@@ -311,5 +366,71 @@ mod tests {
         let (line, _) = qmp.take_outgoing().unwrap();
         let command: Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(command["arguments"]["fdset-id"], 256);
+    }
+
+    fn status(status: &str) -> Vec<u8> {
+        format!("{{\"event\": \"MIGRATION\", \"data\": {{\"status\": \"{status}\"}}}}\n").into_bytes()
+    }
+
+    fn names(given: &[(String, bool)]) -> Vec<&str> {
+        given.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_machine_is_saved() {
+        let mut qmp = running();
+        qmp.save(file());
+        let given = answered(&mut qmp, &[OK, OK, OK, OK]);
+        assert_eq!(
+            names(&given),
+            ["stop", "migrate-set-capabilities", "getfd", "migrate"]
+        );
+        assert_eq!(given.iter().position(|(_, file)| *file), Some(2));
+        for (news, is_saved) in [("active", false), ("completed", true)] {
+            assert!(!qmp.is_saved());
+            qmp.received(&status(news)).unwrap();
+            assert_eq!(qmp.is_saved(), is_saved);
+        }
+        let mut failing = running();
+        failing.save(file());
+        let failed = failing.received(&status("failed"));
+        assert!(matches!(failed, Err(VmmError::Refused { .. })));
+    }
+
+    #[test]
+    fn a_machine_goes_on_and_has_its_disk_exchanged() {
+        let mut qmp = Qmp::new(Some(7));
+        qmp.received(b"{\"QMP\": {}}\n").unwrap();
+        // The last of them has no answer yet.
+        let given = answered(&mut qmp, &[OK, OK]);
+        assert_eq!(
+            names(&given),
+            ["qmp_capabilities", "migrate-set-capabilities", "migrate-incoming"]
+        );
+        assert!(qmp.is_answered());
+        // It may be done before the command is answered, and does not run before both.
+        qmp.received(&status("completed")).unwrap();
+        assert!(qmp.take_outgoing().is_none());
+        qmp.received(format!("{OK}\n").as_bytes()).unwrap();
+        assert_eq!(names(&answered(&mut qmp, &[OK])), ["cont"]);
+        assert!(qmp.runs() && !qmp.is_saved());
+        // The news that it has its state is not the news that it was saved.
+        qmp.received(&status("completed")).unwrap();
+        assert!(!qmp.is_saved());
+        qmp.swap.replace("tools", file());
+        let given = answered(&mut qmp, &[OK, OK, OK, OK]);
+        assert_eq!(
+            names(&given),
+            ["add-fd", "blockdev-add", "blockdev-reopen", "remove-fd"]
+        );
+    }
+
+    #[test]
+    fn a_state_that_is_refused_says_so() {
+        let mut qmp = Qmp::new(Some(7));
+        qmp.received(b"{\"QMP\": {}}\n").unwrap();
+        answered(&mut qmp, &[OK, OK]);
+        let refused = qmp.received(&status("failed")).unwrap_err().to_string();
+        assert!(refused.contains("cannot resume the machine"), "{refused}");
     }
 }

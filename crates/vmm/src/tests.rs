@@ -4,7 +4,7 @@ use crate::attend::{Verdict, attend_within};
 use crate::console::Tail;
 use crate::streams::Streams;
 use crate::vmm::Vmm;
-use crate::{Accel, Machine};
+use crate::{Accel, Begin, Machine};
 use rustix::fd::AsFd;
 use std::io::{Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
@@ -16,9 +16,9 @@ use tote_sys::{SignalFd, SignalSet};
 mod fake;
 mod members;
 
-use fake::Fake;
+pub(crate) use fake::Fake;
 
-fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     Machine {
         program: "".into(),
         accel: Accel::Tcg,
@@ -36,6 +36,7 @@ fn machine() -> Machine {
         links: Vec::new(),
         shares: None,
         port: String::new(),
+        begin: Begin::Boot,
     }
 }
 
@@ -73,7 +74,7 @@ fn run_within(
         visitors,
     };
     let machine = (vmm as &dyn Vmm, &machine());
-    let verdict = attend_within(patience, machine, b"the plan", streams, &mut |text| {
+    let verdict = attend_within(patience, machine, (b"the plan", None), streams, &mut |text| {
         warnings.push(text)
     });
     drop((out, reader));
@@ -82,7 +83,7 @@ fn run_within(
 }
 
 /// Serves as a guest until `answer` says that it is enough.
-fn guest(mut channel: UnixStream, mut answer: impl FnMut(&mut Guest, Order) -> bool) {
+pub(crate) fn guest(mut channel: UnixStream, mut answer: impl FnMut(&mut Guest, Order) -> bool) {
     let mut guest = Guest::new("6.1");
     let mut buffer = [0; 10_000];
     loop {

@@ -47,7 +47,7 @@ pub fn bring(
         Another::begin(streams, channel)
     });
     match begun {
-        Ok((attendant, machine)) => attendant.bringing().attend(machine, plan, warn),
+        Ok((attendant, machine)) => attendant.bringing().attend(machine, (None, plan), warn),
         Err(error) => failed(&error, false),
     }
 }
@@ -59,7 +59,7 @@ fn speak(
     warn: &mut dyn FnMut(String),
 ) -> Verdict {
     match channel.and_then(|channel| Another::begin(streams, channel)) {
-        Ok((attendant, machine)) => attendant.attend(machine, plan, warn),
+        Ok((attendant, machine)) => attendant.attend(machine, (None, plan), warn),
         Err(error) => failed(&error, false),
     }
 }

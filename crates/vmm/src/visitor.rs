@@ -333,7 +333,7 @@ impl Visitor {
             Order::Signal(_, signal) => host.signal(own, signal),
             Order::Resize(_, rows, columns) => host.resize(own, rows, columns),
             Order::Room(_, stream, bytes) => host.consumed(own, stream, bytes),
-            Order::Begin { .. } | Order::PowerOff => {}
+            Order::Begin { .. } | Order::PowerOff | Order::Wake(_) => {}
         }
         Ok(())
     }

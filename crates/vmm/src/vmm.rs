@@ -5,6 +5,7 @@ use crate::{Machine, VmmError};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::fmt;
 use std::os::unix::net::UnixStream;
+use tote_sys::Errno;
 
 /// Ends of a machine's lines; the other ends are the attendant's.
 #[derive(Debug)]
@@ -15,6 +16,28 @@ pub struct Wires {
     pub console: UnixStream,
     /// The server of shared directories, if there are any.
     pub shares: Option<UnixStream>,
+}
+
+impl Wires {
+    /// Makes the lines that each machine has; returns the other ends of channel and console as well.
+    pub(crate) fn pairs() -> Result<(Self, UnixStream, UnixStream), VmmError> {
+        let pair = || {
+            let (ours, theirs) = UnixStream::pair()?;
+            ours.set_nonblocking(true)?;
+            Ok::<_, std::io::Error>((ours, theirs))
+        };
+        let make = || Ok::<_, std::io::Error>((pair()?, pair()?));
+        let ((channel, theirs), (console, console_theirs)) = make().map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            VmmError::kernel("make sockets for the virtual machine")(errno)
+        })?;
+        let wires = Self {
+            channel: theirs,
+            console: console_theirs,
+            shares: None,
+        };
+        Ok((wires, channel, console))
+    }
 }
 
 /// A program that runs machines.
@@ -60,6 +83,25 @@ pub trait Booted: fmt::Debug {
 
     /// Returns how [`Booted::replace`] has ended, once.
     fn replaced(&mut self) -> Option<Result<(), VmmError>>;
+
+    /// True once the guest runs, or goes on.
+    fn runs(&self) -> bool {
+        true
+    }
+
+    /// Has the machine saved that began in order to be, with the state of its devices in this file. It stands still from then on.
+    ///
+    /// # Errors
+    /// [`VmmError`] if the VMM does not listen.
+    fn save(&mut self, state: OwnedFd) -> Result<(), VmmError> {
+        drop(state);
+        Err(VmmError::kernel("save the machine")(Errno::OPNOTSUPP))
+    }
+
+    /// True once the machine is saved.
+    fn is_saved(&self) -> bool {
+        false
+    }
 
     /// Ends the machine at once, and returns the last words of the VMM.
     fn end(&mut self) -> String;

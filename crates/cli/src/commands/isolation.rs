@@ -86,7 +86,8 @@ pub(super) const ISOLATION: Opt = Opt::value(
      the machine's memory. `vm=qemu,accel=tcg,machine=q35,memory=SIZE,cpus=NUMBER` says what the machine has; without `memory` and `cpus` \
      `--memory` and `--cpus` count, or 512m and one processor. `accel` is `kvm` where the processor really executes a guest's kernel, see \
      `tote info`, else `tcg`; `machine` is `microvm`, or `q35` where QEMU has no other. `shares=virtiofs` or `shares=9p` says how \
-     directories of this machine get there. A pod is one machine with several containers: `tote pod create --isolation vm`.",
+     directories of this machine get there, and `template=no` boots the machine where a template of `tote vm template` fits. \
+     A pod is one machine with several containers: `tote pod create --isolation vm`.",
 );
 
 /// `--isolation` of docker's builds, which has a single value on Linux.

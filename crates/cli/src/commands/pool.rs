@@ -44,7 +44,7 @@ go. Without it only the size changes. Prints how many sandboxes wait.",
                 "NUMBER",
                 "Keep this many sandboxes ready: as many as before, or 1",
             )
-            .short('n')],
+            .short('n'), isolation::ISOLATION],
         },
         &process::OF_SANDBOX,
         &process::PROGRAM,

@@ -155,7 +155,9 @@ mod vm_exec;
 mod vm_networks;
 mod vm_oci;
 mod vm_pods;
+mod vm_pools;
 mod vm_shares;
+mod vm_template;
 mod volume_commands;
 mod volume_treatments;
 mod volumes;
@@ -186,6 +188,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_oci::TESTS,
     vm_pods::TESTS,
     vm_shares::TESTS,
+    vm_pools::TESTS,
+    vm_template::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,

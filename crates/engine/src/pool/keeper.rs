@@ -1,22 +1,26 @@
 //! Keeper of a parked sandbox: its parent process, from its birth to its end.
 
+use super::error::PoolError;
 use super::record::{Pool, open_dir};
 use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status, fault};
 use crate::exec::Inside;
 use crate::network::Answers;
 use crate::prepared::Prepared;
 use crate::{EngineError, Home, LifeError};
-use rustix::fd::AsFd as _;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
 use tote_cgroup::Cgroup;
 use tote_runtime::{Aside, Created, Creation, Kept, Outcome, Witness};
+use tote_sandbox::Plan;
 use tote_state::process::set_title;
 use tote_state::record::now;
-use tote_sys::{Footprint, Op, best_effort};
+use tote_sys::{Child, Event, ExitStatus, Footprint, Op, best_effort};
 
 /// Message of the command that takes a sandbox to its keeper: the container's further attributes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -123,7 +127,7 @@ impl<'a> Keeper<'a> {
         // docker's default profile allows the calls of a parked sandbox; another one may not.
         let known = options.seccomp() == SeccompChoice::Default;
         plan.insert_stdio([1, 2].map(|number| Op::NoOutput { number }).into());
-        plan.park(listener, known);
+        let machine = park(&mut plan, listener, known, &entry.container)?;
         let creation = Creation {
             plan: &plan,
             cgroup: cgroup.as_ref(),
@@ -151,7 +155,12 @@ impl<'a> Keeper<'a> {
                 stays: &mut || {},
             },
         );
-        let created = created?;
+        let mut created = created?;
+        if let Some(channel) = machine {
+            // The attendant alone has the other end.
+            drop(plan);
+            await_machine(&mut created.child, channel)?;
+        }
         deaf.iter().for_each(|text| report.warn(text));
         fault::point("pool-parked");
         let inside = Inside::of(&spec, known);
@@ -221,12 +230,47 @@ impl<'a> Keeper<'a> {
     }
 }
 
+/// Has the plan's process wait at the socket: itself, or, in a virtual machine, the attendant, whose channel is returned.
+fn park(
+    plan: &mut Plan,
+    listener: OwnedFd,
+    known: bool,
+    container: &Container,
+) -> Result<Option<OwnedFd>, EngineError> {
+    if !crate::vm::is_in_vm(container) {
+        plan.park(listener, known);
+        return Ok(None);
+    }
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let pair = socketpair(family, kind, SocketFlags::CLOEXEC, None);
+    let (ours, theirs) = pair.map_err(|source| EngineError::Kernel {
+        attempt: "make a socket for a sandbox of the pool",
+        source,
+    })?;
+    plan.hand_over(listener, theirs);
+    Ok(Some(ours))
+}
+
+/// Waits until the machine of a sandbox is up.
+fn await_machine(child: &mut Child, channel: OwnedFd) -> Result<(), EngineError> {
+    child.hear_program(channel);
+    let reason = match child.event() {
+        Ok(Event::Ready) => return Ok(()),
+        Ok(Event::Failed { text, .. }) => text,
+        Ok(_) | Err(_) => "its attendant has ended".to_owned(),
+    };
+    // The reason is known; what is left ends with its namespaces.
+    best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
+    best_effort(ExitStatus::of(child.pidfd.as_fd()));
+    Err(PoolError::Machine(reason).into())
+}
+
 /// Suffix of the name of a socket without a listener.
 pub(super) const FRESH: &str = ".fresh";
 
 /// Makes the socket of a sandbox. It gets its name once it listens: connect(2) refuses a bound socket without a
 /// listener just like one of a dead keeper, and the refused caller removes the name.
-fn listen(socket: &std::path::Path, id: &ContainerId) -> Result<rustix::fd::OwnedFd, EngineError> {
+fn listen(socket: &std::path::Path, id: &ContainerId) -> Result<OwnedFd, EngineError> {
     let dir = open_dir(socket.parent().unwrap_or(socket))?;
     let fresh = format!("{id}{FRESH}");
     let failed = |source| EngineError::Kernel {

@@ -1,6 +1,7 @@
 //! The programs of a machine's sandbox: tote as the attendant, and as one who visits it.
 
 use super::VmFault;
+use super::pooled::Pooled;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,11 @@ pub fn attend(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
     }
     let machine: Machine = serde_json::from_slice(&read(MACHINE)?).map_err(VmFault::Description)?;
     streams.visitors = Some(tote_vmm::listen(tote_vmm::NAME)?);
-    Ok(tote_vmm::attend(&Qemu, &machine, &plan, streams, warn))
+    let vmm = Qemu::default();
+    Ok(match Pooled::own(plan, &machine) {
+        Ok(pooled) => tote_vmm::attend_later((&vmm, &machine), Box::new(pooled), streams, warn),
+        Err(plan) => tote_vmm::attend(&vmm, &machine, &plan, streams, warn),
+    })
 }
 
 fn read(path: &str) -> Result<Vec<u8>, VmFault> {

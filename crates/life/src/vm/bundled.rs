@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use tote_bundle::{RunOptions, Sharing, VmOptions};
 use tote_sandbox::{Joins, Request, Root, Stdin};
 use tote_spec::{Capabilities, DeviceRule, Linux, Mount, NamespaceType, Process, Spec, User};
-use tote_vmm::{Accel, Machine};
+use tote_vmm::{Accel, Begin, Machine};
 
 /// Annotation that asks for a machine: the values are those of `--isolation`.
 pub const ANNOTATION: &str = "tote.isolation";
@@ -315,6 +315,7 @@ fn machine(home: &Home, vm: &VmOptions, spec: &Spec) -> Result<Machine, EngineEr
         links: Vec::new(),
         shares: Some(shares::served()?),
         port: tote_guest::PORT.to_owned(),
+        begin: Begin::Boot,
     })
 }
 

@@ -103,7 +103,11 @@ pub(crate) fn plan(
         keyring: None,
         all_processors: true,
         links: &joined.guest_links(),
-        facts: facts(),
+        facts: Facts {
+            // A guest of a template has made it before.
+            network_comes: tote_sandbox::network_may_come(&spec),
+            ..facts()
+        },
     };
     let root = root(options);
     let joins = Joins {

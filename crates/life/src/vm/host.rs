@@ -8,6 +8,7 @@ use super::kernel;
 use super::kernel::{Files, files};
 use super::member::{self, Part};
 use super::shares;
+use super::template::{self, Fitting};
 use crate::making::{Made, Making, Purpose};
 use crate::network::Joined;
 use crate::rootfs::{Source, Stored};
@@ -20,7 +21,7 @@ use tote_bundle::{
 };
 use tote_networks::TUN;
 use tote_runtime::Timings;
-use tote_vmm::{Accel, Disk, Link, Machine, Spare};
+use tote_vmm::{Accel, Begin, Disk, Link, Machine, Spare};
 
 /// Memory of a machine for which nothing says how much, and the least that boots, in MiB.
 pub(crate) const USUAL: u64 = 512;
@@ -51,6 +52,14 @@ pub(crate) fn plan(
         shares,
         ..machine(making.home, (vm, options), &disks, dry)?
     };
+    let begins = !vm.boots && !matches!(part, Part::Member(_));
+    let links = options.network.attachments().len();
+    let template = begins.then(|| template::fitting(making.home, &kernel, (&machine, links)));
+    let template = template.transpose()?.flatten();
+    let machine = Machine {
+        begin: template.as_ref().map_or(Begin::Boot, Fitting::begin),
+        ..machine
+    };
     let plan = |joined: &Joined| {
         let guest = part.wrapped(making.id, &disks, guest(joined)?);
         if let Part::Member(_) = part {
@@ -66,6 +75,10 @@ pub(crate) fn plan(
         Ok(vec![(MACHINE, 0o444, description), (PLAN, 0o444, guest)])
     };
     let mut outer = outside(options, making.home.caller, &kernel, (&machine, &disks));
+    if let Some(template) = &template {
+        outer.mounts.push(bind(&template.memory, template::MEMORY, true));
+        outer.mounts.push(bind(&template.state, template::STATE, true));
+    }
     if let Part::Member(_) = part {
         // The machine is another container's.
         outer.mounts.retain(|mount| {
@@ -99,6 +112,7 @@ pub(crate) fn plan(
         made.plan.warnings.push(shares::NINE_P_INSTEAD.to_owned());
     }
     made.shares = way.map(Sharing::name);
+    made.template = template.map(|template| template.id);
     made.beneath = Some(beneath);
     Ok(made)
 }
@@ -151,7 +165,7 @@ fn disks(
 }
 
 /// Describes the machine; its paths are those of the sandbox.
-fn machine(
+pub(crate) fn machine(
     home: &Home,
     (vm, options): (&VmOptions, &RunOptions),
     disks: &[Disk],
@@ -199,17 +213,13 @@ fn machine(
         links: Vec::new(),
         shares: None,
         port: tote_guest::PORT.to_owned(),
+        begin: Begin::Boot,
     })
 }
 
-/// Options of the sandbox: those of the container that concern this machine, and nothing to do for an intruder.
-fn outside(
-    options: &RunOptions,
-    caller: Caller,
-    files: &Files,
-    (machine, disks): (&Machine, &[Disk]),
-) -> RunOptions {
-    let bind = |source: &Path, name: &str, readonly: bool| MountRequest {
+/// Mounts a file of this machine in the sandbox.
+fn bind(source: &Path, name: &str, readonly: bool) -> MountRequest {
+    MountRequest {
         destination: place(name).display().to_string(),
         source: MountSource::Bind(Bind {
             path: source.display().to_string(),
@@ -221,7 +231,16 @@ fn outside(
         readonly,
         restrictions: Default::default(),
         treatment: Default::default(),
-    };
+    }
+}
+
+/// Options of the sandbox: those of the container that concern this machine, and nothing to do for an intruder.
+fn outside(
+    options: &RunOptions,
+    caller: Caller,
+    files: &Files,
+    (machine, disks): (&Machine, &[Disk]),
+) -> RunOptions {
     RunOptions {
         command: vec![place(PROGRAM).display().to_string()],
         entrypoint: None,

@@ -41,9 +41,10 @@ const WANTED: [&str; 6] = [
 
 /// Modules of guests with a certain device, by its number among virtio's kinds; and whether a kernel may lack it: Debian's for virtual
 /// machines have no 9p. Without PCI's, the others are not seen there.
-const BY_DEVICE: [(&str, u32, bool); 7] = [
+const BY_DEVICE: [(&str, u32, bool); 8] = [
     ("virtio_pci", tote_guest::PCI, false),
     ("virtio_net", 1, false),
+    ("virtio_balloon", 5, false),
     ("virtiofs", tote_guest::VIRTIOFS, false),
     (NINE_P, tote_guest::NINE_P, true),
     ("9p", tote_guest::NINE_P, true),
@@ -149,7 +150,7 @@ fn is_directory(path: &Path) -> Result<bool, VmFault> {
 }
 
 /// Takes the lock of the directory, and removes what killed commands have left in it.
-fn locked(dir: &Path) -> Result<File, EngineError> {
+pub(crate) fn locked(dir: &Path) -> Result<File, EngineError> {
     closed::directory(dir).map_err(VmFault::file("make", dir))?;
     let path = dir.join(LOCK);
     let lock = tote_state::locked::locked(&path, true, true)?;
@@ -164,7 +165,7 @@ fn locked(dir: &Path) -> Result<File, EngineError> {
 }
 
 /// Makes a directory for what is not finished.
-fn unfinished(dir: &Path) -> Result<PathBuf, VmFault> {
+pub(crate) fn unfinished(dir: &Path) -> Result<PathBuf, VmFault> {
     let path = dir.join(format!("{UNFINISHED}{}", std::process::id()));
     let made = DirBuilder::new().mode(0o700).create(&path);
     made.map_err(VmFault::file("make", &path))?;
@@ -180,7 +181,7 @@ fn write(path: &Path, mode: u32, content: &[u8]) -> Result<(), VmFault> {
 }
 
 /// Puts a finished directory in its place, unless that has the same already.
-fn put_in_place(from: &Path, to: &Path) -> Result<(), VmFault> {
+pub(crate) fn put_in_place(from: &Path, to: &Path) -> Result<(), VmFault> {
     if let Some(above) = to.parent() {
         closed::directory(above).map_err(VmFault::file("make", above))?;
     }

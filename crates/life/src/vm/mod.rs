@@ -19,8 +19,10 @@ mod guest;
 mod host;
 mod kernel;
 mod member;
+mod pooled;
 mod processes;
 mod shares;
+mod template;
 
 pub use attend::{attend, visit};
 pub use bring::bring;
@@ -29,6 +31,10 @@ pub use choose::vmm_at;
 pub use enter::{attend_here, copying, enter, enter_with_tools, sandbox, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
+pub use template::{
+    VmTemplate, VmTemplateRow, create as create_template, list as templates, prune as prune_templates,
+    remove as remove_template,
+};
 pub use tote_guest::{CONTAINERS, SUPERBLOCK, SUPERBLOCK_AT, TOOLS};
 pub use tote_prepare::vm::VmFault;
 pub use tote_prepare::vm::{adapt, check_alone, check_here, is_in_vm, settle};

@@ -93,6 +93,9 @@ pub struct State {
     /// Way in which that virtual machine has directories of this one, if it has some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares: Option<String>,
+    /// Name of the template from which that virtual machine goes on, if it does not boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
     /// Endpoints in networks, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<Endpoint>,

@@ -33,6 +33,9 @@ pub enum PoolError {
         "--{0} cannot be combined with --pool: a sandbox of a pool lives as long as the command that takes it"
     )]
     Kept(String),
+    /// A virtual machine that is to wait did not come up.
+    #[error("cannot make a virtual machine for a sandbox of the pool: {0}")]
+    Machine(String),
 }
 
 impl PoolError {

@@ -60,7 +60,13 @@ pub fn container_details(of: &ContainerDetails) -> Value {
     {
         value.insert(
             "VirtualMachine".to_owned(),
-            json!({ "Vmm": "qemu", "Kernel": entry.state.kernel, "Shares": entry.state.shares }),
+            json!({
+                "Vmm": "qemu",
+                "Kernel": entry.state.kernel,
+                "Shares": entry.state.shares,
+                "Template": entry.state.template,
+                "Memory": of.machine_memory(),
+            }),
         );
     }
     if let (Some(size), Some(value)) = (of.size, value.as_object_mut()) {

@@ -12,10 +12,10 @@ use std::thread::JoinHandle;
 type Body = Box<dyn FnOnce(UnixStream, UnixStream) + Send>;
 
 /// A VMM whose machine is a function with the machine's ends of channel and console.
-pub(super) struct Fake(RefCell<Option<Body>>);
+pub(crate) struct Fake(RefCell<Option<Body>>);
 
 impl Fake {
-    pub(super) fn new(body: impl FnOnce(UnixStream, UnixStream) + Send + 'static) -> Self {
+    pub(crate) fn new(body: impl FnOnce(UnixStream, UnixStream) + Send + 'static) -> Self {
         Self(RefCell::new(Some(Box::new(body))))
     }
 }

@@ -92,6 +92,18 @@ impl ContainerDetails {
         crate::network::names_of((id, name), &self.options, (None, &endpoint.aliases))
     }
 
+    /// Memory that the processes of a virtual machine take from this one, in bytes: what they share with others counts for each in equal
+    /// parts (PSS). `None` if it does not run, or this user may not look.
+    #[must_use]
+    pub fn machine_memory(&self) -> Option<u64> {
+        let (.., pids) = crate::stats::running(&self.entry).ok()?;
+        let parts = pids.into_iter().map(|pid| {
+            let text = crate::proc::read(pid, "smaps_rollup");
+            crate::proc::field(&text, "Pss").unwrap_or_default()
+        });
+        Some(parts.sum::<u64>() << 10).filter(|bytes| *bytes > 0)
+    }
+
     /// docker's links: the other container's name, and its name here below this container's.
     #[must_use]
     pub fn links(&self) -> Vec<String> {
