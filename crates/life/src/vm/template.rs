@@ -317,7 +317,7 @@ fn size(dir: &Path) -> u64 {
 /// Removes a template, by its name or a beginning of it that no other one has. Machines that go on from it keep it.
 ///
 /// # Errors
-/// [`NoTemplate`]; [`VmFault::File`].
+/// No template has that id; [`VmFault::File`].
 pub fn remove(home: &Home, id: &str) -> Result<String, EngineError> {
     let dir = directory(home);
     let mut fit = names(&dir)?.into_iter().filter(|name| name.starts_with(id));
