@@ -111,7 +111,7 @@ ip addr add fd00:99::1/64 dev other nodad
 ip link set other up; ip link set o0 up
 in_server ip route add fd00:99::/64 via 2001:db8::2
 in_server busybox ping -6 -c 2 -W 1 fd00:99::7 >/dev/null 2>&1 || true
-nft list chain inet tote guard | grep -c 'iifname "up0" meta nfproto ipv6'
+nft list chain inet tote guard | grep -c 'meta nfproto ipv6 .*iifname "up0"'
 ip neigh show dev other | grep -c fd00:99::7 || true
 ip link del other
 tote rm -f -t 0 a >/dev/null
