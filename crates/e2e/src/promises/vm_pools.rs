@@ -1,6 +1,6 @@
 //! Pools of virtual machines: their guests are up, and wait for the program of their container.
 
-use super::pool::{done, eventually, full, gone, ready, taking};
+use super::pool::{self, done, eventually, gone, ready, taking};
 use super::vm::{QEMU, prepare};
 use crate::context::Context;
 use crate::exchange::patience;
@@ -51,6 +51,15 @@ fn machines() -> Vec<Process> {
     all.into_iter()
         .filter(|process| process.name.starts_with("qemu-system"))
         .collect()
+}
+
+/// Waits until the pool is full again, and has as many machines: one that is about to boot is listed as ready.
+fn full(cx: &Context, size: &str) -> Result<()> {
+    pool::full(cx, size)?;
+    eventually(
+        "each has its machine",
+        || Ok(machines().len().to_string() == size),
+    )
 }
 
 fn up(cx: &Context) -> Result<()> {
@@ -138,7 +147,7 @@ fn programs(cx: &Context) -> Result<()> {
 
 fn killed(cx: &Context) -> Result<()> {
     fill(cx, "1", &[])?;
-    let keepers = super::pool::keepers();
+    let keepers = pool::keepers();
     ensure!(keepers.len() == 1, "{} keepers", keepers.len());
     let machine = processes::pidfd(machines().first().context("a machine")?.pid)?;
     processes::kill(keepers[0].pid, Signal::KILL);
