@@ -249,6 +249,9 @@ fn hears(pid: u32, signal: u8) -> bool {
     masks.fold(0, |all, mask| all | mask) & bit != 0
 }
 
+/// How the output of an attempt begins that the end of the time has cut short.
+const CUT_SHORT: &str = "it did not end in time";
+
 /// Repeats a probe until it passes, the container ends or the time is over.
 fn ask(
     at: (&Home, &ContainerId),
@@ -257,13 +260,18 @@ fn ask(
     mut listening: Option<&mut Listening>,
 ) -> ProbeReport {
     let end = Instant::now() + limit;
+    let mut earlier: Option<String> = None;
     for attempts in 1.. {
         let left = end.saturating_duration_since(Instant::now());
         let (passed, output) = attempt(at, probe, left, listening.as_deref_mut())
             .unwrap_or_else(|error| (false, tote_sys::chain(&error)));
+        // An attempt that was cut short says less than one that has ended before.
+        let is_cut = output.starts_with(CUT_SHORT);
+        let output = earlier.take().filter(|_| is_cut).unwrap_or(output);
         if passed || Instant::now() + PAUSE >= end || has_ended(init, PAUSE) {
             return report(probe, attempts, passed, output);
         }
+        earlier = Some(output);
     }
     report(probe, 0, false, String::new())
 }
@@ -301,7 +309,7 @@ fn attempt(
     Ok(match captured.code {
         Some(0) => (true, output),
         Some(code) => (false, with_output(&format!("exit code {code}"), &output)),
-        None => (false, with_output("it did not end in time", &output)),
+        None => (false, with_output(CUT_SHORT, &output)),
     })
 }
 
@@ -347,7 +355,7 @@ fn beside(
     let passed = ended.is_some_and(|(_, status)| status.exit_status() == Some(0));
     Ok(match text {
         Some(text) => (passed, text),
-        None => (false, "it did not end in time".to_owned()),
+        None => (false, CUT_SHORT.to_owned()),
     })
 }
 
