@@ -94,9 +94,11 @@ fn up(cx: &Context) -> Result<()> {
             "{time} {now}"
         );
         // It was one of those that waited, and another one takes its place.
+        eventually("another one takes the place of one that waited", || {
+            let after: BTreeSet<i32> = machines().iter().map(|machine| machine.pid).collect();
+            Ok(after.len() == 2 && before.difference(&after).count() == 1)
+        })?;
         full(cx, "2")?;
-        let after: BTreeSet<i32> = machines().iter().map(|machine| machine.pid).collect();
-        ensure!(before.difference(&after).count() == 1, "{before:?} {after:?}");
     }
     gone(cx)
 }
