@@ -8,6 +8,7 @@ use crate::need::Need;
 use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::symlink;
 
 pub(super) const TESTS: &[Test] = &[
@@ -67,12 +68,18 @@ fn annotation(cx: &Context) -> Result<()> {
         Ok(state["status"].as_str().unwrap_or_default().to_owned())
     };
     let pid = cx.path("pid")?;
-    let alone = ["sh", "-c", r#"exec "$@" </dev/null >out 2>err"#, "sh"];
+    let alone = ["sh", "-c", r#"umask 000; exec "$@" </dev/null >out 2>err"#, "sh"];
     oci(&["create", "--pid-file", &pid, "v"])
         .under(&alone)
         .output()?
         .exits(0)?;
     ensure!(state()? == "created");
+    // Other users learn nothing of the program's environment, and change nothing, whatever the engine's mask is.
+    for name in ["plan", "machine.json", "guest.json"] {
+        let file = bundle.config().with_file_name("tote-vm").join(name);
+        let mode = std::fs::metadata(&file)?.permissions().mode();
+        ensure!(mode & 0o777 == 0o600, "{} has the mode {mode:o}", file.display());
+    }
     oci(&["start", "v"]).output()?.exits(0)?;
     // This waits until the guest is up.
     let output = oci(&[

@@ -18,7 +18,9 @@ use super::host::{LEAST, NOBODY, USUAL};
 use super::{kernel, shares};
 use crate::{Caller, EngineError, Home};
 use rustix::fs::{Mode, OFlags};
-use std::os::unix::fs::symlink;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use tote_bundle::{RunOptions, Sharing, VmOptions};
 use tote_sandbox::{Joins, Request, Root, Stdin};
@@ -88,10 +90,7 @@ pub fn bundled(
     let (guest, binds) = guest(bundle, &own)?;
     let machine = machine(home, &vm, bundle.spec)?;
     let bytes = plan(&guest)?;
-    let write = |name: &str, bytes: &[u8]| {
-        let path = own.join(name);
-        std::fs::write(&path, bytes).map_err(VmFault::file("write", path))
-    };
+    let write = |name: &str, bytes: &[u8]| write(&own.join(name), bytes);
     let file = |path: &'static str| path.rsplit('/').next().unwrap_or(path);
     write(file(PLAN), &bytes)?;
     write(
@@ -159,6 +158,18 @@ fn make(dir: &Path) -> Result<(), VmFault> {
     rustix::fs::open(dir, flags, Mode::empty())
         .and_then(|open| rustix::fs::fchmod(open, Mode::from_raw_mode(0o755)))
         .map_err(|errno| VmFault::file("change the mode of", dir)(errno.into()))
+}
+
+/// Makes a file for root alone: the plan has the environment of the program. The attendant reads it by a capability.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), VmFault> {
+    // A umask takes permissions away and gives none.
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    made.and_then(|mut file| file.write_all(bytes))
+        .map_err(VmFault::file("write", path))
 }
 
 /// Returns the first option, or part of a specification, that a machine cannot have, and why.
@@ -261,7 +272,7 @@ fn guest(bundle: Bundled<'_>, own: &Path) -> Result<(Spec, Vec<Mount>), EngineEr
         if found.is_dir() {
             make(&place)?;
         } else if found.is_file() {
-            std::fs::write(&place, b"").map_err(VmFault::file("write", &place))?;
+            write(&place, b"")?;
         } else {
             return Err(VmFault::Special(source).into());
         }
