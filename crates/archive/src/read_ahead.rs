@@ -201,7 +201,7 @@ impl<R> ReadAhead<'_, R> {
     /// that reads on would wait for itself.
     ///
     /// # Errors
-    /// Those of the input.
+    /// The input's errors.
     pub fn lend(&mut self, most: u64) -> io::Result<Piece> {
         let shown = self.show()?.len();
         let Some(chunk) = &self.present else {

@@ -45,7 +45,7 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Forks a worker; the sessions of `others` are not for it. What it works for may have a network namespace that was made before.
+    /// Forks a worker; the sessions of `others` are not for it. The container that it will bear may have a network namespace that was made before.
     pub(crate) fn fork(
         others: &mut BTreeMap<u16, Session>,
         network: Option<OwnedFd>,

@@ -5,7 +5,7 @@
 //!                                                              ├─ resumed ─► woken: seed, clock ─► devices ─► ready ─► plan
 //!                                                              └─ resumed ─► woken: …
 //! ```
-//! What is saved has seen nothing of a container: no plan, no block of a disk, no address, no input. Disks and network devices are
+//! A machine that is saved has seen nothing of a container: no plan, no block of a disk, no address, no input. Disks and network devices are
 //! placeholders until the machine goes on, so their drivers let them go before, and take them, with their sizes and addresses, after that.
 //! Two disks they keep, of which nothing was read and on whose size no process relies: the disk of tools, which is empty in every machine that
 //! begins, and that of the image, whose file system knows how large it is. To take a disk costs an emulated processor as much as the rest of a start.
@@ -39,7 +39,7 @@ pub(crate) fn is_asked() -> bool {
 /// Says that the machine can be saved, and returns in one that goes on, which is another one then: with random numbers, a clock and
 /// devices of its own. The worker of the container waits there already: to make it takes an emulated processor milliseconds.
 pub(crate) fn sleep(port: &OwnedFd, at_root: RootFn) -> Result<Spare, GuestError> {
-    // Those that stay have the names that a container's plan knows.
+    // The disks that stay have the names that a container's plan knows.
     appear(IMAGE_DISK, || {
         link_disks()?;
         let links = [IMAGE_DISK, TOOLS_DISK].map(|serial| rustix::fs::stat(format!("{DISKS}/{serial}")));

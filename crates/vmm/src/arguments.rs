@@ -22,7 +22,7 @@ fn command_line((accel, board): (Accel, Board), tsc_khz: Option<u64>) -> String 
         line += &format!(" tsc_early_khz={khz}");
     }
     if accel == Accel::Tcg {
-        // What this machine's processor speculates about is the translation's, which a guest's kernel has no hold on.
+        // This machine's processor executes QEMU's translation, and a guest's kernel cannot change how it speculates.
         line += " mitigations=off";
     }
     line

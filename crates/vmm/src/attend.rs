@@ -375,7 +375,7 @@ impl<'a> Attendant<'a> {
                     self.rehearsal = None;
                     self.bringer.as_mut().map_or(Ok(()), |bringer| bringer.ready())?;
                 }
-                // What it cannot do, the container will say.
+                // A rehearsal warns of nothing: the container gives the same warning later.
                 Event::Warning(session, _) if self.rehearsal == Some(session) => {}
                 Event::Runs(session) if self.is_own(session) => {
                     (self.runs, self.bringer) = (true, None);

@@ -97,8 +97,8 @@ pub struct Spare {
     pub order: String,
 }
 
-/// Number of disks and of network devices of a machine that is saved. What goes on from it may have fewer: the others are placeholders
-/// then, which the guest leaves alone. The first disk each of them has, and the guest keeps it. These numbers do not count the spare disk: it is
+/// Number of disks and of network devices of a machine that is saved. A machine that goes on from it may have fewer: the others are placeholders
+/// then, which the guest leaves alone. Each of them has the first disk, and the guest keeps it. These numbers do not count the spare disk: it is
 /// empty when a guest is saved and when one goes on, so all of them have the same one, at the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

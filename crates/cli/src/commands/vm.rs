@@ -71,8 +71,8 @@ directories, four disks and one network at most. `tote inspect` says which one (
 static CREATE: Command = Command {
     usage: "[OPTIONS]",
     details: "\
-Boots a machine, saves it, and prints the name of the template. One that is there already stays. What has changed on this machine \
-since, a newer tote for instance, needs a new template: `tote vm template ls` shows which ones fit.",
+Boots a machine, saves it, and prints the name of the template. A template that is there already stays. A change of this machine, \
+a newer tote for instance, needs a new template: `tote vm template ls` shows which ones fit.",
     options: &[&Group {
         title: "",
         options: &[

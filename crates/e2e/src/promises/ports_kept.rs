@@ -205,7 +205,7 @@ rm -r "$STATE/second"
     shows(cx, script, "1\n1\n")
 }
 
-/// Each of those that end together sees the rules of the others, and none is the last.
+/// Networks that end together all see the rules of the others, so that each takes another one for the last.
 fn ends_together(cx: &Context) -> Result<()> {
     let script = r#"
 of() { root=$1; shift; "$TOTE" --root "$STATE/$root" "$@"; }

@@ -78,11 +78,16 @@ tote rm -f other >/dev/null
 }
 
 fn user(cx: &Context) -> Result<()> {
+    user_says(cx, SAID, HEARD)
+}
+
+/// Has a user say this, who has the kernel and the image `app`.
+pub(super) fn user_says(cx: &Context, said: &str, heard: &str) -> Result<()> {
     let archive = super::stored::archive(cx, "app")?;
     let script = format!(
         "cp {archive} /mnt/app.tar; cp -r {kernel} /mnt/kernel; chmod -R a+rX /mnt/kernel /mnt/app.tar\n\
-         tote vm setup -q /mnt/kernel >/dev/null\ntote import /mnt/app.tar app >/dev/null\n{SAID}",
+         tote vm setup -q /mnt/kernel >/dev/null\ntote import /mnt/app.tar app >/dev/null\n{said}",
         kernel = kernel()?
     );
-    shows_user(cx, &script, HEARD)
+    shows_user(cx, &script, heard)
 }

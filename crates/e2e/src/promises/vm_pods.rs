@@ -2,11 +2,10 @@
 
 use super::life::done;
 use super::networks::prints;
-use super::networks_rootless::shows as shows_user;
 use super::pods::{nothing, status};
 use super::ports::WORDS;
-use super::vm::{kernel, prepare};
-use super::vm_networks::{OF_ROOT, OF_USERS};
+use super::vm::prepare;
+use super::vm_networks::{OF_ROOT, OF_USERS, user_says};
 use crate::context::Context;
 use crate::need::{Need, is_root};
 use crate::promise::{Test, test};
@@ -331,11 +330,5 @@ fn root(cx: &Context) -> Result<()> {
 }
 
 fn user(cx: &Context) -> Result<()> {
-    let archive = super::stored::archive(cx, "app")?;
-    let script = format!(
-        "cp {archive} /mnt/app.tar; cp -r {kernel} /mnt/kernel; chmod -R a+rX /mnt/kernel /mnt/app.tar\n\
-         tote vm setup -q /mnt/kernel >/dev/null\ntote import /mnt/app.tar app >/dev/null\n{SAID}",
-        kernel = kernel()?
-    );
-    shows_user(cx, &script, HEARD)
+    user_says(cx, SAID, HEARD)
 }

@@ -67,7 +67,7 @@ fn up(cx: &Context) -> Result<()> {
     ensure!(machines().len() == 2, "{} machines", machines().len());
     ensure!(
         done(cx, &["ps", "-aq"])?.is_empty(),
-        "who waits is no container yet"
+        "a machine that waits is a container already"
     );
     let script = "grep -q tote_template /proc/cmdline && echo resumed; test ! -e /seen && touch /seen && echo $HOSTNAME $(hostname); \
                   cat /proc/sys/kernel/random/uuid; head -c 16 /dev/urandom | busybox sha256sum; date +%s";
@@ -130,7 +130,7 @@ fn programs(cx: &Context) -> Result<()> {
     many.extend(words.iter().map(String::as_str));
     taking(cx, &many).output()?.prints("3000\n")?;
     full(cx, "3")?;
-    // What was taken is a container as others.
+    // A machine that a command has taken is a container as others are.
     let mut running = taking(cx, &["--name", "c", "sleep", "1000"]).spawn()?;
     eventually("it is a container", || Ok(done(cx, &["ps", "-q"])?.len() == 12))?;
     cx.tote(&[
@@ -154,7 +154,7 @@ fn killed(cx: &Context) -> Result<()> {
     let machine = processes::pidfd(machines().first().context("a machine")?.pid)?;
     processes::kill(keepers[0].pid, Signal::KILL);
     processes::wait_end(&machine, "QEMU", patience())?;
-    ensure!(ready(cx)? == "0", "who waits has a keeper");
+    ensure!(ready(cx)? == "0", "a machine waits without its keeper");
     // Without one a machine is made in the usual way.
     taking(cx, &["echo", "well"]).output()?.prints("well\n")?;
     full(cx, "1")?;
@@ -195,7 +195,7 @@ fn broken(cx: &Context) -> Result<()> {
         125,
         &["cannot make a virtual machine for a sandbox of the pool: "],
     )?;
-    ensure!(ready(cx)? == "0", "nothing waits");
+    ensure!(ready(cx)? == "0", "a machine waits that does not boot");
     ensure!(machines().is_empty(), "no machine is left");
     gone(cx)
 }

@@ -4,6 +4,7 @@ use super::networks::prints;
 use super::ports::WORDS;
 use super::stored;
 use super::vm::{QEMU, detach, prepare};
+use super::vm_networks::OF_ROOT;
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::need::Need;
@@ -19,28 +20,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const NEEDS: &[Need] = &[QEMU, Need::GuestKernel];
 
-const WITH_NETWORKS: &[Need] = &[
-    QEMU,
-    Need::GuestKernel,
-    Need::Root,
-    Need::Program("unshare"),
-    Need::Program("nsenter"),
-    Need::Program("ip"),
-    Need::Program("nft"),
-    Need::Program("perl"),
-    Need::Program("busybox"),
-];
-
 pub(super) const TESTS: &[Test] = &[
     test("vm::a_template_takes_the_place_of_a_boot", NEEDS, goes_on).slow(5),
     test("vm::two_from_one_template_share_no_random_number", NEEDS, random).slow(4),
     test("vm::a_template_has_the_disks_of_its_container", NEEDS, disks).slow(5),
-    test(
-        "vm::a_template_has_the_links_of_its_container",
-        WITH_NETWORKS,
-        links,
-    )
-    .slow(6),
+    test("vm::a_template_has_the_links_of_its_container", OF_ROOT, links).slow(6),
     test("vm::a_template_has_the_spare_disk_for_tools", NEEDS, tools).slow(5),
     test("vm::a_template_is_nobodys_to_write", NEEDS, unwritable).slow(4),
     test("vm::a_damaged_template_is_no_hindrance", NEEDS, damaged).slow(5),
@@ -127,7 +111,7 @@ fn goes_on(cx: &Context) -> Result<()> {
         .output()?;
     shown.prints(&format!("{name}\n"))?;
     cx.tote(&["exec", "vm", "hostname"]).output()?.exits(0)?;
-    // What runs keeps what it has.
+    // A machine that runs keeps the template that it has gone on from.
     cx.tote(&["vm", "template", "rm", &name[..12]])
         .output()?
         .prints(&format!("{name}\n"))?;

@@ -20,6 +20,16 @@ fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
+fn port(kind: Kind, from: SocketAddr, to: SocketAddr) -> BTreeSet<Forward> {
+    let beside = None;
+    BTreeSet::from([Forward {
+        kind,
+        from,
+        to,
+        beside,
+    }])
+}
+
 /// Serves until a client has what it wants.
 fn serve<T>(forwarder: &mut Forwarder, client: JoinHandle<T>) -> T {
     while !client.is_finished() {
@@ -33,14 +43,7 @@ fn bytes_pass_both_ways_and_ends_are_told() {
     let Some(mut forwarder) = forwarder() else { return };
     let program = TcpListener::bind("127.0.0.1:0").unwrap();
     let (kind, from, to) = (Kind::Stream, free_port(), program.local_addr().unwrap());
-    forwarder
-        .lead(&BTreeSet::from([Forward {
-            kind,
-            from,
-            to,
-            beside: None,
-        }]))
-        .unwrap();
+    forwarder.lead(&port(kind, from, to)).unwrap();
     let answering = spawn(move || {
         let (mut client, _) = program.accept().unwrap();
         let mut asked = Vec::new();
@@ -70,14 +73,7 @@ fn bytes_pass_both_ways_and_ends_are_told() {
 fn a_connection_that_no_program_takes_is_reset() {
     let Some(mut forwarder) = forwarder() else { return };
     let (kind, from, to) = (Kind::Stream, free_port(), free_port());
-    forwarder
-        .lead(&BTreeSet::from([Forward {
-            kind,
-            from,
-            to,
-            beside: None,
-        }]))
-        .unwrap();
+    forwarder.lead(&port(kind, from, to)).unwrap();
     let client = spawn(move || TcpStream::connect(from).and_then(|mut socket| socket.read(&mut [0])));
     let reset = serve(&mut forwarder, client).unwrap_err();
     assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
@@ -90,12 +86,7 @@ fn a_connection_that_is_cut_off_ends_with_what_came_before() {
     let Some(mut forwarder) = forwarder() else { return };
     let program = TcpListener::bind("127.0.0.1:0").unwrap();
     let (kind, from, to) = (Kind::Stream, free_port(), program.local_addr().unwrap());
-    let port = BTreeSet::from([Forward {
-        kind,
-        from,
-        to,
-        beside: None,
-    }]);
+    let port = port(kind, from, to);
     forwarder.lead(&port).unwrap();
     let client = spawn(move || {
         let mut socket = TcpStream::connect(from).unwrap();
@@ -134,14 +125,7 @@ fn each_client_gets_the_answers_to_its_datagrams() {
     let Some(mut forwarder) = forwarder() else { return };
     let program = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (kind, from, to) = (Kind::Datagram, free_port(), program.local_addr().unwrap());
-    forwarder
-        .lead(&BTreeSet::from([Forward {
-            kind,
-            from,
-            to,
-            beside: None,
-        }]))
-        .unwrap();
+    forwarder.lead(&port(kind, from, to)).unwrap();
     let answering = spawn(move || {
         for _ in 0..2 {
             let mut bytes = [0; 16];
@@ -182,12 +166,7 @@ fn a_slow_client_is_waited_for() {
     for much in [1 << 18, 1 << 21, 1 << 22, 1 << 23, 1 << 25] {
         let program = TcpListener::bind("127.0.0.1:0").unwrap();
         let (kind, from, to) = (Kind::Stream, free_port(), program.local_addr().unwrap());
-        let port = BTreeSet::from([Forward {
-            kind,
-            from,
-            to,
-            beside: None,
-        }]);
+        let port = port(kind, from, to);
         forwarder.lead(&port).unwrap();
         let answering = spawn(move || {
             let (mut client, _) = program.accept().unwrap();

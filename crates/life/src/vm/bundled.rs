@@ -109,7 +109,7 @@ pub fn bundled(
     }
     let root = skeleton(home, &mut mounts)?;
     let own = bind(&own, Path::new("/vm"), &["bind", "ro"]);
-    // What is mounted below it comes later.
+    // The mounts below this one come after it.
     mounts.insert(0, own);
     Ok(Some((outside(bundle.spec, (machine.accel, mounts))?, root)))
 }

@@ -89,7 +89,7 @@ impl Part {
         };
         let mut peers = Peers::find(home, options)?.0;
         let shm = peers.shm();
-        // Those of the guest are others.
+        // The guest joins namespaces of its own in their place.
         (peers.network, peers.ipc, peers.uts, peers.pid) = (None, None, None, None);
         Ok((peers, shm))
     }

@@ -54,7 +54,7 @@ impl Attendant<'_> {
         ];
         let asked = candidates.each_ref().map(Option::is_some);
         let mut fds: Vec<_> = candidates.into_iter().flatten().collect();
-        // Who comes before the container has begun is heard then.
+        // The attendant hears early visitors once the container has begun.
         let waits = if self.runs {
             self.visitors.waits()
         } else {
