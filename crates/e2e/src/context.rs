@@ -54,6 +54,22 @@ impl Context {
         }
     }
 
+    /// Copies the environment, with another state root.
+    pub(crate) fn at(&self, root: PathBuf) -> Self {
+        Self {
+            tote: self.tote.clone(),
+            fixtures: self.fixtures.clone(),
+            scratch: self.scratch.clone(),
+            root,
+            mounts: self.mounts,
+        }
+    }
+
+    /// Returns the directory of the run, which its tests share.
+    pub(crate) fn run_directory(&self) -> &Path {
+        &self.fixtures
+    }
+
     /// Returns the binary under test.
     pub(crate) fn binary(&self) -> &Path {
         &self.tote

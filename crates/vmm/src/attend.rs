@@ -199,8 +199,14 @@ impl<'a> Attendant<'a> {
         (vmm, plan): (Option<&dyn Vmm>, &[u8]),
         warn: &mut dyn FnMut(String),
     ) -> Verdict {
+        // If the boot in place of a template fails as well, its own error says why.
+        let mut warning = None;
         let verdict = loop {
-            let error = match self.turn(booted.as_mut(), plan, warn) {
+            let turned = self.turn(booted.as_mut(), plan, warn);
+            if self.runs || matches!(turned, Ok(Some(_))) {
+                warning.take().into_iter().for_each(&mut *warn);
+            }
+            let error = match turned {
                 Ok(None) => continue,
                 Ok(Some(verdict)) => break Ok(verdict),
                 Err(error) => error,
@@ -209,8 +215,9 @@ impl<'a> Attendant<'a> {
                 break Err(error);
             };
             let words = booted.end();
-            match sleeper.boot_instead(vmm, &self.explained(error, words), warn) {
-                Ok((channel, console, instead)) => {
+            match sleeper.boot_instead(vmm, &self.explained(error, words)) {
+                Ok((text, (channel, console, instead))) => {
+                    warning = Some(text);
                     (self.channel, self.console, booted) = (channel, Some(console), instead);
                     (self.host, self.channel_ended, self.begin) = (Host::new(), false, Instant::now());
                 }

@@ -148,8 +148,9 @@ fn a_machine_that_does_not_go_on_boots() {
             });
         })
     };
-    let broken = Fake::new(|_channel, mut console| console.write_all(b"load of migration failed\n").unwrap());
-    let vmm = Twice(RefCell::new(vec![booted(), broken]), RefCell::default());
+    let broken =
+        || Fake::new(|_channel, mut console| console.write_all(b"load of migration failed\n").unwrap());
+    let vmm = Twice(RefCell::new(vec![booted(), broken()]), RefCell::default());
     let (verdict, warnings) = run(&vmm, &resumed());
     assert_eq!((verdict.code, verdict.message), (5, None));
     assert_eq!(*vmm.1.borrow(), [resumed().begin, Begin::Boot]);
@@ -159,6 +160,11 @@ fn a_machine_that_does_not_go_on_boots() {
         "{warnings:?}"
     );
     assert!(warnings[0].contains("the last words"), "{warnings:?}");
+    // One that does not boot either says so, and no more.
+    let vmm = Twice(RefCell::new(vec![broken(), broken()]), RefCell::default());
+    let (verdict, warnings) = run(&vmm, &resumed());
+    assert_eq!((verdict.code, warnings.len()), (125, 0), "{verdict:?}");
+    assert_eq!(vmm.1.borrow().len(), 2);
     // A machine that has said that it is up is not begun again.
     let dying = Fake::new(|mut channel, _console| {
         let mut guest = Guest::new("6.1");

@@ -31,27 +31,27 @@ impl Sleeper {
             is_woken: false,
         });
         match (boot(vmm, machine, shares), sleeper) {
-            (Err(error), Some(sleeper)) => Ok((None, sleeper.boot_instead(vmm, &error, warn)?)),
+            (Err(error), Some(sleeper)) => {
+                let (warning, begun) = sleeper.boot_instead(vmm, &error)?;
+                warn(warning);
+                Ok((None, begun))
+            }
             (begun, sleeper) => Ok((sleeper, begun?)),
         }
     }
 
-    /// Boots the machine, because it does not go on: a template saves time, and nothing depends on it.
-    pub(crate) fn boot_instead(
-        self,
-        vmm: &dyn Vmm,
-        error: &VmmError,
-        warn: &mut dyn FnMut(String),
-    ) -> Result<Begun, VmmError> {
-        warn(format!(
+    /// Boots the machine, because it does not go on: a template saves time, and nothing depends on it. Returns a warning, for when the
+    /// boot has got further than that.
+    pub(crate) fn boot_instead(self, vmm: &dyn Vmm, error: &VmmError) -> Result<(String, Begun), VmmError> {
+        let warning = format!(
             "the virtual machine boots, because it does not go on from its template: {}",
             tote_sys::chain(error)
-        ));
+        );
         let machine = Machine {
             begin: Begin::Boot,
             ..self.machine
         };
-        boot(vmm, &machine, None)
+        Ok((warning, boot(vmm, &machine, None)?))
     }
 
     /// Tells the guest, once, how it differs from the others that go on from the same template.

@@ -156,6 +156,7 @@ mod vm_networks;
 mod vm_oci;
 mod vm_pods;
 mod vm_pools;
+mod vm_ready;
 mod vm_shares;
 mod vm_template;
 mod volume_commands;

@@ -1,6 +1,6 @@
 //! `--isolation vm`: the same container in a small virtual machine, everything executed by QEMU's translator.
 
-use super::stored;
+use super::{stored, vm_ready};
 use crate::context::Context;
 use crate::need::{self, Need};
 use crate::processes;
@@ -64,9 +64,15 @@ pub(super) fn kernel() -> Result<String> {
     Ok(path.to_str().context("its path is text")?.to_owned())
 }
 
-/// Makes the kernel ready, and an image `app`.
+/// Makes a kernel ready for machines that boot, and an image `app`.
 pub(super) fn prepare(cx: &Context) -> Result<()> {
-    cx.tote(&["vm", "setup", "-q", &kernel()?]).output()?.exits(0)?;
+    vm_ready::boots(cx)?;
+    stored::image(cx, "app", &[]).map(drop)
+}
+
+/// Makes a template for machines ready, and an image `app`.
+pub(super) fn prepare_template(cx: &Context) -> Result<()> {
+    vm_ready::resumes(cx)?;
     stored::image(cx, "app", &[]).map(drop)
 }
 
@@ -216,7 +222,7 @@ fn binary_clean(cx: &Context) -> Result<()> {
 }
 
 fn missing(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     let output = cx.run(&["--isolation", "vm", "app", "absent"])?;
     output
         .exits(127)?
@@ -273,7 +279,7 @@ fn handled(cx: &Context) -> Result<()> {
 }
 
 fn detached(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     start(cx)?;
     let shown = cx
         .tote(&[
@@ -295,7 +301,7 @@ fn detached(cx: &Context) -> Result<()> {
     cx.tote(&["logs", "vm"])
         .output()?
         .prints("ready\nheard\nasked\n")?;
-    // The machine boots anew.
+    // Another machine begins.
     cx.tote(&["start", "vm"]).output()?.exits(0)?;
     cx.tote(&["exec", "vm", "true"]).output()?.exits(0)?;
     cx.tote(&["stop", "-t", "0", "vm"]).output()?.exits(0)?;
@@ -303,7 +309,7 @@ fn detached(cx: &Context) -> Result<()> {
 }
 
 fn killed_machine(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     start(cx)?;
     let output = cx
         .tote(&["inspect", "--format", "{{.State.Pid}}", "vm"])

@@ -1,7 +1,7 @@
 //! `debug` of a container that is in a virtual machine: the tools come to a machine that runs.
 
 use super::stored;
-use super::vm::{QEMU, prepare};
+use super::vm::{QEMU, prepare_template};
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
@@ -35,9 +35,9 @@ fn session(cx: &Context, words: &[&str]) -> Result<Output> {
     cx.tote(&[&["debug", "--tools", "app"], words].concat()).output()
 }
 
-/// All of it with one machine: a boot takes seconds.
+/// All of it with one machine.
 fn debug(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     bare_image(cx)?;
     // Without --rm, so that what is written to the container stays.
     let run = ["run", "-d", "--name", "vm", "--isolation", "vm", "--rm"];

@@ -1,6 +1,6 @@
 //! Disks of containers that are in virtual machines: volumes, and writes that outlive the machine.
 
-use super::vm::{QEMU, detach, prepare};
+use super::vm::{QEMU, detach, prepare_template};
 use crate::context::Context;
 use crate::need::Need;
 use crate::promise::{Test, test};
@@ -14,7 +14,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 fn volumes(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     let vm =
         |volume: &str, script: &str| cx.run(&["--isolation", "vm", "-v", volume, "app", "sh", "-c", script]);
     let script = "mkdir -p /data/sub && echo kept >/data/sub/file && chown 1234 /data/sub/file; \
@@ -45,7 +45,7 @@ fn volumes(cx: &Context) -> Result<()> {
 }
 
 fn writes(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     // A program that ends by no signal but SIGKILL.
     let script = "cat /kept 2>/dev/null; echo written >/kept; chmod 640 /kept; rm -f /etc/passwd; echo ready; \
                   trap '' TERM; while :; do sleep 1; done";

@@ -1,6 +1,6 @@
 //! Attaching to containers in virtual machines, and ends of all kinds at any moment.
 
-use super::vm::{QEMU, detach, prepare};
+use super::vm::{QEMU, detach, prepare, prepare_template};
 use crate::context::Context;
 use crate::exchange::{patience, scaled};
 use crate::need::Need;
@@ -18,7 +18,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 fn attach(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     let script = "while read line; do echo \"got $line\"; echo \"err $line\" >&2; [ \"$line\" != end ] || exit 3; done";
     detach(cx, &["-i"], &["sh", "-c", script])?;
     let mut one = cx.tote(&["attach", "vm"]).spawn()?;

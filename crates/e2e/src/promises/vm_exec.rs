@@ -1,6 +1,6 @@
 //! Reaching into a container that is in a virtual machine: `exec`, health checks, `top` and `cp`.
 
-use super::vm::{QEMU, detach, prepare};
+use super::vm::{QEMU, detach, prepare_template};
 use crate::context::Context;
 use crate::need::Need;
 use crate::promise::{Test, test};
@@ -16,9 +16,9 @@ pub(super) const TESTS: &[Test] = &[test(
 )
 .slow(3)];
 
-/// All of `exec` with one machine: a boot takes seconds.
+/// All of `exec` with one machine.
 fn exec(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     detach(
         cx,
         &[

@@ -1,6 +1,7 @@
 //! Bundles of other engines in virtual machines: `tote oci` by an annotation, and by the name `tote-vm`.
 
-use super::vm::{QEMU, kernel};
+use super::vm::QEMU;
+use super::vm_ready;
 use crate::bundle::Bundle;
 use crate::context::Context;
 use crate::invocation::Invocation;
@@ -38,7 +39,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 fn annotation(cx: &Context) -> Result<()> {
-    cx.tote(&["vm", "setup", "-q", &kernel()?]).output()?.exits(0)?;
+    vm_ready::boots(cx)?;
     let script = "uname -r; cat /proc/sys/kernel/random/boot_id; echo written >/made; echo error >&2; exit 7";
     let bundle = Bundle::new(cx, &["sh", "-c", script])?;
     bundle.change(|spec| {
@@ -101,7 +102,7 @@ fn annotation(cx: &Context) -> Result<()> {
 }
 
 fn refusals(cx: &Context) -> Result<()> {
-    cx.tote(&["vm", "setup", "-q", &kernel()?]).output()?.exits(0)?;
+    vm_ready::boots(cx)?;
     let bundle = Bundle::new(cx, &["true"])?;
     bundle.change(|spec| spec["annotations"] = json!({"tote.isolation": "vm"}))?;
     let refused = |reason: &str| -> Result<()> {
@@ -158,7 +159,7 @@ true
 "#;
 
 fn podman(cx: &Context) -> Result<()> {
-    cx.tote(&["vm", "setup", "-q", &kernel()?]).output()?.exits(0)?;
+    vm_ready::boots(cx)?;
     let (rootfs, _) = cx.own_rootfs("fs")?;
     let bin = cx.directory("bin")?;
     for name in ["tote-vm", "tote-oci"] {

@@ -1,7 +1,7 @@
 //! Pools of virtual machines: their guests are up, and wait for the program of their container.
 
 use super::pool::{self, done, eventually, gone, ready, taking};
-use super::vm::{QEMU, prepare};
+use super::vm::{QEMU, prepare, prepare_template};
 use crate::context::Context;
 use crate::exchange::patience;
 use crate::need::Need;
@@ -34,8 +34,7 @@ const MACHINE: &str = "vm=memory=256m";
 
 /// Fills a pool with machines, from a template.
 fn fill(cx: &Context, size: &str, options: &[&str]) -> Result<()> {
-    prepare(cx)?;
-    done(cx, &["vm", "template", "create", "-m", "256m"])?;
+    prepare_template(cx)?;
     let words = ["pool", "fill", "p", "-n", size, "--isolation", MACHINE];
     let ready = done(
         cx,
