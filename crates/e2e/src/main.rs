@@ -49,11 +49,14 @@ usage: tote-e2e --tote PATH [--list] [--root-only-names] [--jobs N] [FILTER]
   --tote PATH         the binary to test
   --list              print the names of the tests and what each needs, and stop
   --root-only-names   print the names of the tests that only root can run, and stop
-  --jobs N            how many tests run at once (2)
+  --jobs N            how many tests run at once (3)
   FILTER              run only the tests whose name contains this
 
 TOTE_TEST_REQUIRE=all, or a list such as userns,program:gcc,cgroup-v1: a test that is skipped for one of these fails.
 TOTE_TEST_SLOW=N, for an emulated machine: every time limit is N times as long.";
+
+/// Number of tests that run at once on two processors, of which one is idle for a third of the time with two tests.
+const JOBS: usize = 3;
 
 /// Parsed command line.
 #[derive(Debug)]
@@ -72,7 +75,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Request> {
         tote: None,
         list: false,
         root_only_names: false,
-        jobs: 2,
+        jobs: JOBS,
         exact: None,
         filter: String::new(),
     };
