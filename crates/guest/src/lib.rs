@@ -32,6 +32,7 @@ mod spare;
 mod template;
 mod terminal;
 mod tools;
+mod waiting;
 mod worker;
 
 pub use disks::{AT_DISKS, Disks, DisksFn, at_disks};
@@ -42,6 +43,7 @@ pub use member::member;
 pub use processes::{PROCESSES, parse_listing};
 pub use template::TEMPLATE;
 pub use tools::{SUPERBLOCK, SUPERBLOCK_AT, SWAP, TOOLS, TOOLS_DISK, WITH_TOOLS};
+pub use waiting::waiting;
 pub use worker::{AT_ROOT, Errands, RootFn};
 
 use std::os::fd::AsFd as _;

@@ -5,7 +5,9 @@ use crate::member::{self, Member};
 use crate::processes::{PROCESSES, list, number};
 use crate::report::Report;
 use crate::tools::{Mounted, SUPERBLOCK, SWAP, WITH_TOOLS, make_way};
+use crate::waiting;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::process::getpid;
 use std::cell::RefCell;
 use std::io::Write as _;
 use tote_channel::End;
@@ -87,6 +89,17 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
         ));
         return 0;
     }
+    if let Some((program, plan)) = waiting::parse(asked.plan) {
+        let plan = read(plan, None).and_then(|mut plan| {
+            waiting::replace(&mut plan, program)?;
+            Ok(plan)
+        });
+        tell(&plan.map_or_else(
+            |reason| Report::Failed(125, reason),
+            |plan| perform(&plan, asked, &tell),
+        ));
+        return 0;
+    }
     let plan = with_tools(asked).and_then(|(bytes, tools)| {
         // A session joins its namespaces, and brings its tree along.
         let count = 1 + usize::from(tools.is_some());
@@ -133,6 +146,11 @@ fn errand(asked: &Work<'_>, joined: BorrowedFd<'_>, tell: &dyn Fn(&Report)) -> O
         Some(rest) => (true, rest),
         None => (false, asked.plan),
     };
+    if wanted != PROCESSES && !wanted.starts_with(AT_ROOT) {
+        return None;
+    }
+    // Signals are for this process: a host that has gone has it killed.
+    tell(&Report::Born(getpid().as_raw_pid()));
     if swaps && let Err(reason) = make_way(&|| tell(&Report::Runs)) {
         return Some(Report::Failed(126, reason));
     }

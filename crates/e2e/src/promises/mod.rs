@@ -149,6 +149,7 @@ mod usage;
 mod user;
 mod vm;
 mod vm_changes;
+mod vm_cp;
 mod vm_debug;
 mod vm_disks;
 mod vm_ends;
@@ -182,6 +183,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     reference::TESTS,
     vm::TESTS,
     vm_changes::TESTS,
+    vm_cp::TESTS,
     vm_debug::TESTS,
     vm_disks::TESTS,
     vm_ends::TESTS,

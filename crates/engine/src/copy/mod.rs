@@ -52,10 +52,12 @@ pub fn copy(
     }
     let (from, to) = (Place::parse(&request.from), Place::parse(&request.to));
     let here = Here::open()?;
-    if let Some((ends, writes)) = guest::ends(home, (&from, &to))? {
-        let copied = guest::pass(home, (&ends, writes), (request, here.tree()), streams, told)?;
-        let action = if writes { "extract-to-dir" } else { "archive-path" };
-        note(home, &ends.entry, action, ends.path);
+    if let Some(ends) = guest::ends(home, (&from, &to))? {
+        let copied = guest::pass(home, &ends, (request, here.tree()), streams, told)?;
+        for (end, action) in [(&ends.from, "archive-path"), (&ends.to, "extract-to-dir")] {
+            end.iter()
+                .for_each(|end| note(home, &end.entry, action, end.path));
+        }
         return Ok(copied);
     }
     let base = request.here.as_os_str().as_bytes();

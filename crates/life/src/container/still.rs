@@ -54,7 +54,7 @@ pub fn keep_still(home: &Home, entry: &Entry) -> Result<Option<Stillness>, Engin
 
 fn runs(entry: &Entry) -> bool {
     let first = entry.state.process.filter(|_| entry.state.runs());
-    first.is_some_and(|first| process::open(first.pid, first.start_time).is_some())
+    first.is_some_and(|first| !process::is_ending(first.pid, first.start_time))
 }
 
 impl Stillness {

@@ -25,7 +25,7 @@ pub struct Conversation {
     errors: File,
     pidfd: OwnedFd,
     /// The process, if a plan has made it.
-    _child: Option<Child>,
+    child: Option<Child>,
 }
 
 /// Starts the planned process; its standard error must be short, because it is read at the end.
@@ -73,12 +73,22 @@ pub(crate) fn converse_as(
     Conversation::with(child, ours)
 }
 
-/// Starts a copy of this process, which does this and ends with the exit code, or with this process. This process must have one thread.
-pub(crate) fn converse_apart(work: impl FnOnce() -> u8) -> Result<Conversation, EngineError> {
+/// Starts a copy of this process, which does this and ends with the exit code, or with this process; with `takes_input` it has some. This
+/// process must have one thread.
+pub(crate) fn converse_apart(
+    takes_input: bool,
+    work: impl FnOnce() -> u8,
+) -> Result<Conversation, EngineError> {
     let ((output, errors), [their_output, their_errors]) = outputs()?;
-    let input = File::open("/dev/null").map_err(EngineError::file("open", "/dev/null"))?;
-    let mut ours = Some((output, errors));
-    let mut theirs = Some([input.into(), their_output, their_errors]);
+    let (their_input, input) = if takes_input {
+        let (theirs, ours) = pipe()?;
+        (theirs, Some(ours))
+    } else {
+        let nothing = File::open("/dev/null").map_err(EngineError::file("open", "/dev/null"))?;
+        (nothing.into(), None)
+    };
+    let mut ours = Some((input, output, errors));
+    let mut theirs = Some([their_input, their_output, their_errors]);
     let forked = tote_sys::fork_worker(|| {
         drop(ours.take());
         let connected = theirs.take().map_or(Err(Errno::BADF), |[input, output, errors]| {
@@ -95,13 +105,13 @@ pub(crate) fn converse_apart(work: impl FnOnce() -> u8) -> Result<Conversation, 
     };
     let pid = forked.map_err(failed)?;
     drop(theirs.take());
-    let (output, errors) = ours.take().ok_or(Errno::CHILD).map_err(failed)?;
+    let (input, output, errors) = ours.take().ok_or(Errno::CHILD).map_err(failed)?;
     Ok(Conversation {
-        input: None,
+        input: input.map(File::from),
         output: output.into(),
         errors: errors.into(),
         pidfd: pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?,
-        _child: None,
+        child: None,
     })
 }
 
@@ -128,13 +138,30 @@ impl Conversation {
             output: output.into(),
             errors: errors.into(),
             pidfd: pidfd.map_err(EngineError::file("hold", "the process of a conversation"))?,
-            _child: Some(child),
+            child: Some(child),
         })
     }
 
     /// Kills the process, unless it has ended.
     pub fn kill(&self) {
         best_effort(pidfd_send_signal(&self.pidfd, Signal::KILL));
+    }
+
+    /// Sends it the signal of this number.
+    pub(crate) fn signal(&self, number: i32) {
+        best_effort(tote_sys::send_signal(self.pidfd.as_fd(), number));
+    }
+
+    /// Returns the number of the process that a plan has made, and a descriptor of it.
+    pub(crate) fn process(&self) -> Result<(u32, OwnedFd), EngineError> {
+        let child = self.child.as_ref().ok_or(Errno::CHILD);
+        let child = child.map_err(|source| EngineError::Kernel {
+            attempt: "find the process of a conversation",
+            source,
+        })?;
+        let pidfd = self.pidfd.try_clone();
+        let pidfd = pidfd.map_err(EngineError::file("hold", "the process of a conversation"))?;
+        Ok((child.pid, pidfd))
     }
 
     /// Waits for the end; returns docker's exit code, and what came by standard error.

@@ -21,6 +21,8 @@ use tote_vmm::{Disk, Member};
 pub(crate) enum Part {
     /// Only container of its machine.
     Alone,
+    /// Stopped container whose machine is for others, whatever its part was before.
+    Still,
     /// Keeper of a pod's namespaces, without an image.
     Infra,
     /// Container of a pod.
@@ -74,7 +76,7 @@ impl Part {
     pub(crate) fn kernel(&self, in_use: String) -> String {
         match self {
             Self::Member(member) => member.infra.state.kernel.clone().unwrap_or(in_use),
-            Self::Alone | Self::Infra => in_use,
+            Self::Alone | Self::Still | Self::Infra => in_use,
         }
     }
 

@@ -10,6 +10,7 @@
 //!          └─► host.rs: options of the sandbox ──┴─► plan ─► attendant ─► QEMU ─► guest
 //! ```
 
+mod ask;
 mod attend;
 mod bring;
 mod bundled;
@@ -23,6 +24,7 @@ mod member;
 mod pooled;
 mod processes;
 mod shares;
+mod still;
 mod template;
 
 pub use attend::{attend, visit};
@@ -33,6 +35,7 @@ pub(crate) use disks::{at_disks, at_disks_of_still};
 pub use enter::{attend_here, copying, enter, enter_with_tools, sandbox, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
+pub use still::StillMachine;
 pub use template::{
     VmTemplate, VmTemplateRow, create as create_template, list as templates, prune as prune_templates,
     remove as remove_template,
