@@ -1,4 +1,4 @@
-//! What containers in virtual machines change: listed, committed and exported, running and stopped.
+//! Changes of containers in virtual machines: listed, committed and exported, of running and stopped ones.
 
 use super::changes::{DIFF, SCRIPT, image, listing};
 use super::life::done;

@@ -82,6 +82,13 @@ impl Inside {
         })
     }
 
+    /// True if the container of this name is this one.
+    pub(super) fn is_also(&self, home: &Home, name: &str) -> bool {
+        let other = container::find(home, name).map(|entry| entry.container.id);
+        let own = self.entry.as_ref().map(|entry| &entry.container.id);
+        own.is_some() && other.ok().as_ref() == own
+    }
+
     /// The root of a container in the guest that this process is in.
     pub(super) fn of_guest(root: OwnedFd, name: &str) -> Self {
         Self {

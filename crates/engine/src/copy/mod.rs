@@ -30,6 +30,7 @@ use put::{Copying, Original};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::os::unix::ffi::OsStrExt as _;
+use std::rc::Rc;
 use tote_state::events::append;
 use tote_sys::Errno;
 use tree::Tree;
@@ -62,11 +63,21 @@ pub fn copy(
     }
     let base = request.here.as_os_str().as_bytes();
     let source = match &from {
-        Place::Container { name, path } => Some((Inside::open(home, name, false)?, Wanted::new(b"", path))),
+        Place::Container { name, path } => {
+            Some((Rc::new(Inside::open(home, name, false)?), Wanted::new(b"", path)))
+        }
         _ => None,
     };
     let target = match &to {
-        Place::Container { name, path } => Some((Inside::open(home, name, true)?, Wanted::new(b"", path))),
+        Place::Container { name, path } => {
+            let same = source.as_ref().filter(|(inside, _)| inside.is_also(home, name));
+            let inside = match same {
+                // A stopped container is used by one copy at a time, and this one has it.
+                Some((inside, _)) => Rc::clone(inside),
+                None => Rc::new(Inside::open(home, name, true)?),
+            };
+            Some((inside, Wanted::new(b"", path)))
+        }
         _ => None,
     };
     if let Some((inside, _)) = target.as_ref().or(source.as_ref()) {

@@ -151,7 +151,9 @@ impl GuestChanges {
                 line.clear();
                 let read = listed.read_until(0, &mut line);
                 if read.map_err(|source| self.unread(source))? == 0 {
-                    return Ok(());
+                    let is_whole = self.has_ended.load(Ordering::Relaxed);
+                    let cut = || self.guest("it lists more changes than can be").into();
+                    return is_whole.then_some(()).ok_or_else(cut);
                 }
                 let changed = parse(&line).ok_or_else(|| self.guest("its list of changes is not one"))?;
                 each(changed);
@@ -209,6 +211,7 @@ impl GuestChanges {
         }
         match talk.finish()? {
             (0, _) => done,
+            (_, said) if said.is_empty() => Err(self.guest("its virtual machine was killed meanwhile").into()),
             (_, said) => Err(self.guest(&VmFault::said(&said)).into()),
         }
     }
@@ -235,7 +238,7 @@ impl Drop for GuestChanges {
     }
 }
 
-/// What the guest says, and a note of its end.
+/// Words of the guest, and a note of their end.
 #[derive(Debug)]
 struct Output {
     file: Option<File>,

@@ -2,16 +2,10 @@
 //! the plan of the one in the container.
 
 use super::VmFault;
-use super::ask::ask;
 use super::attend::{PROGRAM, VISIT, packed, place};
 use super::guest::facts;
-use super::still::StillMachine;
-use crate::changes::ContainerError;
-use crate::container::{Entry, keep_still};
-use crate::exec::{
-    Conversation, ExecError, Inside, Target, Users, all_capabilities, capabilities_of_filter, plan_here,
-    refuse_paused,
-};
+use crate::container::Entry;
+use crate::exec::{ExecError, Inside, Target, Users, all_capabilities, capabilities_of_filter, plan_here};
 use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -243,35 +237,6 @@ pub(crate) fn planned(
         facts: facts(),
     });
     Ok(plan.map_err(ExecError::Plan)?)
-}
-
-/// Has the guest copy what `asked` says; with `writes` it gets an archive. For a stopped container a machine begins, which the caller ends,
-/// unless one that the caller has is this container's.
-pub fn copying(
-    home: &Home,
-    entry: &Entry,
-    (asked, writes): (&[u8], bool),
-    machine: Option<&StillMachine>,
-) -> Result<(Conversation, Option<StillMachine>), EngineError> {
-    let order = [tote_guest::AT_ROOT, asked].concat();
-    if let Some(machine) = machine.filter(|machine| machine.is_of(&entry.container.id)) {
-        return Ok((machine.ask(&order, writes)?, None));
-    }
-    match keep_still(home, entry)? {
-        None => {
-            let entry = crate::container::find(home, entry.container.id.as_str())?;
-            let target = Target::of(home, entry)?;
-            refuse_paused(&target)?;
-            Ok((ask(&target, &order, writes)?, None))
-        }
-        Some(still) => {
-            if !entry.kept || entry.container.rm {
-                return Err(ContainerError::InMemory(entry.container.id.short().to_owned()).into());
-            }
-            let machine = StillMachine::boot(home, still)?;
-            Ok((machine.ask(&order, writes)?, Some(machine)))
-        }
-    }
 }
 
 /// Looks up the container's own user and the requested one in the image: the guest's files are its own.
