@@ -1,7 +1,8 @@
 //! `tote commit`, `tote diff` and `tote export`.
 
+use crate::home::home;
 use crate::image::given::note_image;
-use crate::output::{archive_to, reading};
+use crate::output::archive_to;
 use crate::tell::{print, print_made, warning};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -29,12 +30,7 @@ pub(crate) fn commit(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         pause: parsed.value("pause").is_none_or(|value| value == "true"),
     };
     let container = word(parsed, 0).unwrap_or_default();
-    let committed = tote_engine::commit(
-        &reading(parsed)?,
-        &container,
-        word(parsed, 1).as_deref(),
-        &options,
-    )?;
+    let committed = tote_engine::commit(&home(parsed)?, &container, word(parsed, 1).as_deref(), &options)?;
     if committed.went_on {
         warning("the container went on meanwhile, because this user cannot suspend it");
     }
@@ -52,7 +48,7 @@ pub(crate) fn diff(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut lines = String::new();
     let mut lists = BTreeMap::<&str, Vec<String>>::new();
     tote_engine::changes(
-        &reading(parsed)?,
+        &home(parsed)?,
         &word(parsed, 0).unwrap_or_default(),
         &mut |changed: Changed| {
             if format.is_empty() {
@@ -89,7 +85,5 @@ pub(crate) fn line(changed: &Changed) -> String {
 
 pub(crate) fn export(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let container = word(parsed, 0).unwrap_or_default();
-    archive_to(parsed, |out| {
-        tote_engine::export(&reading(parsed)?, &container, out)
-    })
+    archive_to(parsed, |out| tote_engine::export(&home(parsed)?, &container, out))
 }

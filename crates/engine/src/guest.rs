@@ -2,11 +2,15 @@
 
 use rustix::fd::OwnedFd;
 use std::process::ExitCode;
+use tote_guest::Errands;
 
 /// Is the first process of a virtual machine until the machine ends. Call it in no other process.
 #[must_use]
 pub fn guest_init() -> ExitCode {
-    tote_guest::init(at_root)
+    tote_guest::init(Errands {
+        at_root,
+        at_disks: tote_life::changes::answer,
+    })
 }
 
 /// Does what another part of this engine asks for on the host, with the root of the container.

@@ -5,7 +5,7 @@
 //! uses it once more ([`place::in_place`]). A removal takes the mount away.
 
 use crate::changes::ContainerError;
-use crate::container::{self, Entry, LifeError, Status};
+use crate::container::{self, Entry, LifeError, Status, Stillness};
 use crate::copy::Visit;
 use crate::{Caller, EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -68,7 +68,7 @@ pub fn mount(home: &Home, wanted: &str) -> Result<PathBuf, EngineError> {
             Mounted::Here | Mounted::No => Ok(home.mount(&entry.container.id)),
         };
     }
-    let visit = Visit::new(home, &entry, claim)?;
+    let visit = Visit::new(home, Stillness::of(entry.clone(), claim))?;
     let process = visit.pidfd().map_err(|error| kernel("mount", &entry, &error))?;
     show(home, &entry, &process)
 }

@@ -3,7 +3,7 @@
 use crate::error::GuestError;
 use crate::session::{Asked, STREAMS, Session};
 use crate::spare::Spare;
-use crate::worker::RootFn;
+use crate::worker::Errands;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{WaitOptions, wait};
@@ -30,10 +30,10 @@ enum Work {
 }
 
 /// Serves the host until the machine is to end.
-pub(crate) fn serve((port, spare): (OwnedFd, Option<Spare>), at_root: RootFn) -> Result<(), GuestError> {
+pub(crate) fn serve((port, spare): (OwnedFd, Option<Spare>), errands: Errands) -> Result<(), GuestError> {
     let mut agent = Agent {
         port,
-        at_root,
+        errands,
         guest: Guest::new(&crate::machine::release()),
         sessions: BTreeMap::new(),
         spare,
@@ -47,7 +47,7 @@ pub(crate) fn serve((port, spare): (OwnedFd, Option<Spare>), at_root: RootFn) ->
 
 struct Agent {
     port: OwnedFd,
-    at_root: RootFn,
+    errands: Errands,
     guest: Guest,
     sessions: BTreeMap<u16, Session>,
     /// The next worker, once there was time to make it.
@@ -123,7 +123,7 @@ impl Agent {
                 drop(fds);
                 // Without memory for it, the next process has another one made.
                 self.tried = true;
-                self.spare = Spare::fork(&mut self.sessions, None, self.at_root).ok();
+                self.spare = Spare::fork(&mut self.sessions, None, self.errands).ok();
                 return Ok(Vec::new());
             }
             Ok(_) => {}
@@ -214,7 +214,7 @@ impl Agent {
         (self.has_begun, self.tried) = (true, false);
         let spare = match self.spare.take() {
             Some(spare) => spare,
-            None => Spare::fork(&mut self.sessions, None, self.at_root)?,
+            None => Spare::fork(&mut self.sessions, None, self.errands)?,
         };
         Session::begin(number, &asked, spare)
     }

@@ -20,6 +20,7 @@
 //! Not in this crate: how the plan was made, and what the host does with the output.
 
 mod agent;
+mod disks;
 mod error;
 mod machine;
 mod member;
@@ -31,8 +32,10 @@ mod spare;
 mod template;
 mod terminal;
 mod tools;
+mod waiting;
 mod worker;
 
+pub use disks::{AT_DISKS, Disks, DisksFn, at_disks};
 pub use machine::{
     CONTAINERS, DISKS, IMAGE, IMAGE_DISK, NINE_P, PCI, PORT, SHARES, SHARES_TAG, VIRTIO_SCSI, VIRTIOFS,
 };
@@ -40,17 +43,18 @@ pub use member::member;
 pub use processes::{PROCESSES, parse_listing};
 pub use template::TEMPLATE;
 pub use tools::{SUPERBLOCK, SUPERBLOCK_AT, SWAP, TOOLS, TOOLS_DISK, WITH_TOOLS};
-pub use worker::{AT_ROOT, RootFn};
+pub use waiting::waiting;
+pub use worker::{AT_ROOT, Errands, RootFn};
 
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use tote_sys::best_effort;
 
-/// Is the first process of a virtual machine until the machine ends; `at_root` does what [`AT_ROOT`] asks for. Call it in no other
-/// process.
+/// Is the first process of a virtual machine until the machine ends; `errands` are done in the place of plans. Call it in
+/// no other process.
 #[must_use]
-pub fn init(at_root: RootFn) -> ExitCode {
-    if let Err(error) = serve(at_root) {
+pub fn init(errands: Errands) -> ExitCode {
+    if let Err(error) = serve(errands) {
         let text = format!("tote: the guest cannot go on: {}\n", tote_sys::chain(&error));
         // The console is the only place for it.
         best_effort(rustix::io::write(
@@ -63,13 +67,13 @@ pub fn init(at_root: RootFn) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn serve(at_root: RootFn) -> Result<(), error::GuestError> {
+fn serve(errands: Errands) -> Result<(), error::GuestError> {
     let machine = machine::Machine::prepare()?;
     let spare = if template::is_asked() {
-        Some(template::sleep(&machine.port, at_root)?)
+        Some(template::sleep(&machine.port, errands)?)
     } else {
         None
     };
     machine.mount(spare.is_some())?;
-    agent::serve((machine.port, spare), at_root)
+    agent::serve((machine.port, spare), errands)
 }

@@ -7,7 +7,7 @@
 
 use crate::error::GuestError;
 use crate::session::{Asked, Session};
-use crate::worker::{Ends, RootFn, Work, work};
+use crate::worker::{Ends, Errands, Work, work};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -49,7 +49,7 @@ impl Spare {
     pub(crate) fn fork(
         others: &mut BTreeMap<u16, Session>,
         network: Option<OwnedFd>,
-        at_root: RootFn,
+        errands: Errands,
     ) -> Result<Self, GuestError> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(GuestError::kernel("make", "a pipe"));
         let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
@@ -83,7 +83,7 @@ impl Spare {
             // Ends of the agent that stayed open here would keep the streams from ending.
             drop((ours.take(), std::mem::take(others)));
             theirs.take().map_or(1, |(ends, orders, network)| {
-                wait(ends, (orders, network), at_root)
+                wait(ends, (orders, network), errands)
             })
         });
         let worker = forked.map_err(GuestError::kernel("make", "a worker"))?;
@@ -127,7 +127,7 @@ impl Spare {
 }
 
 /// Is the worker: waits for work, and does it.
-fn wait(ends: Ends, (mut orders, network): (UnixStream, Option<OwnedFd>), at_root: RootFn) -> u8 {
+fn wait(ends: Ends, (mut orders, network): (UnixStream, Option<OwnedFd>), errands: Errands) -> u8 {
     let Ok((head, files)) = head(&orders) else {
         return 1;
     };
@@ -147,7 +147,7 @@ fn wait(ends: Ends, (mut orders, network): (UnixStream, Option<OwnedFd>), at_roo
         is_terminal,
         joined: joined.as_ref().map(OwnedFd::as_fd),
         network: network.as_ref(),
-        at_root,
+        errands,
     };
     let ends = Ends {
         input: terminal.unwrap_or(ends.input),

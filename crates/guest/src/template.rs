@@ -14,7 +14,7 @@ use crate::error::GuestError;
 use crate::machine::{BUS, DISKS, IMAGE_DISK, appear, devices, link_disks};
 use crate::spare::Spare;
 use crate::tools::TOOLS_DISK;
-use crate::worker::RootFn;
+use crate::worker::Errands;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::time::{ClockId, Timespec, clock_settime};
@@ -38,7 +38,7 @@ pub(crate) fn is_asked() -> bool {
 
 /// Says that the machine can be saved, and returns in one that goes on, which is another one then: with random numbers, a clock and
 /// devices of its own. The worker of the container waits there already: to make it takes an emulated processor milliseconds.
-pub(crate) fn sleep(port: &OwnedFd, at_root: RootFn) -> Result<Spare, GuestError> {
+pub(crate) fn sleep(port: &OwnedFd, errands: Errands) -> Result<Spare, GuestError> {
     // The disks that stay have the names that a container's plan knows.
     appear(IMAGE_DISK, || {
         link_disks()?;
@@ -63,7 +63,7 @@ pub(crate) fn sleep(port: &OwnedFd, at_root: RootFn) -> Result<Spare, GuestError
     let network = network
         .map_err(GuestError::kernel("make", "a network namespace"))?
         .take();
-    let spare = Spare::fork(&mut BTreeMap::new(), network, at_root)?;
+    let spare = Spare::fork(&mut BTreeMap::new(), network, errands)?;
     let wake = wait(port)?;
     // Before anything else draws a number.
     tote_sys::renew_entropy(&wake.seed).map_err(GuestError::kernel("renew", "random numbers"))?;

@@ -1,10 +1,13 @@
 //! A worker: the parent of a container's first process, as `tote run` is on a host, or of one that joins it, as `tote exec` is.
 
+use crate::disks::{AT_DISKS, DisksFn};
 use crate::member::{self, Member};
 use crate::processes::{PROCESSES, list, number};
 use crate::report::Report;
 use crate::tools::{Mounted, SUPERBLOCK, SWAP, WITH_TOOLS, make_way};
+use crate::waiting;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::process::getpid;
 use std::cell::RefCell;
 use std::io::Write as _;
 use tote_channel::End;
@@ -35,11 +38,20 @@ pub(crate) struct Work<'a> {
     pub(crate) joined: Option<BorrowedFd<'a>>,
     /// Network namespace for a container that is to have one of its own.
     pub(crate) network: Option<&'a ComingNetwork>,
-    pub(crate) at_root: RootFn,
+    pub(crate) errands: Errands,
 }
 
 /// Does as the bytes say, between the standard streams and the container with this root. An error is one line.
 pub type RootFn = fn(&[u8], OwnedFd) -> Result<(), String>;
+
+/// Functions that do what is asked for in the place of a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Errands {
+    /// Does what [`AT_ROOT`] asks for.
+    pub at_root: RootFn,
+    /// Does what [`AT_DISKS`](crate::AT_DISKS) asks for.
+    pub at_disks: DisksFn,
+}
 
 /// Bytes before the description of something to be done with the container's root, in the place of a plan.
 pub const AT_ROOT: &[u8] = b"tote at root 1\n";
@@ -62,12 +74,27 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
         ));
         return 0;
     }
+    if let Some(wanted) = asked.plan.strip_prefix(AT_DISKS) {
+        tell(&crate::disks::visit(wanted, asked.errands.at_disks, &tell));
+        return 0;
+    }
     if let Some(done) = asked.joined.and_then(|joined| errand(asked, joined, &tell)) {
         tell(&done);
         return 0;
     }
     if let (Some(joined), Some(member)) = (asked.joined, member::parse(asked.plan)) {
         tell(&settled(&member, joined).map_or_else(
+            |reason| Report::Failed(125, reason),
+            |plan| perform(&plan, asked, &tell),
+        ));
+        return 0;
+    }
+    if let Some((program, plan)) = waiting::parse(asked.plan) {
+        let plan = read(plan, None).and_then(|mut plan| {
+            waiting::replace(&mut plan, program)?;
+            Ok(plan)
+        });
+        tell(&plan.map_or_else(
             |reason| Report::Failed(125, reason),
             |plan| perform(&plan, asked, &tell),
         ));
@@ -119,6 +146,11 @@ fn errand(asked: &Work<'_>, joined: BorrowedFd<'_>, tell: &dyn Fn(&Report)) -> O
         Some(rest) => (true, rest),
         None => (false, asked.plan),
     };
+    if wanted != PROCESSES && !wanted.starts_with(AT_ROOT) {
+        return None;
+    }
+    // Signals are for this process: a host that has gone has it killed.
+    tell(&Report::Born(getpid().as_raw_pid()));
     if swaps && let Err(reason) = make_way(&|| tell(&Report::Runs)) {
         return Some(Report::Failed(126, reason));
     }
@@ -131,15 +163,17 @@ fn errand(asked: &Work<'_>, joined: BorrowedFd<'_>, tell: &dyn Fn(&Report)) -> O
     let pid = number(joined).and_then(|pid| u32::try_from(pid).ok());
     let root = tote_runtime::root_of(pid.unwrap_or_default(), joined);
     let done = root.map_err(|errno| format!("cannot open the root of the container: {errno}"));
-    Some(match done.and_then(|root| (asked.at_root)(wanted, root)) {
-        Ok(()) => Report::Ended(End::Code(0)),
-        Err(reason) if swaps => {
-            // Something that runs does not fail any more, but it may say why it ends.
-            best_effort(std::io::stderr().write_all(reason.as_bytes()));
-            Report::Ended(End::Code(1))
-        }
-        Err(reason) => Report::Failed(1, reason),
-    })
+    Some(
+        match done.and_then(|root| (asked.errands.at_root)(wanted, root)) {
+            Ok(()) => Report::Ended(End::Code(0)),
+            Err(reason) if swaps => {
+                // Something that runs does not fail any more, but it may say why it ends.
+                best_effort(std::io::stderr().write_all(reason.as_bytes()));
+                Report::Ended(End::Code(1))
+            }
+            Err(reason) => Report::Failed(1, reason),
+        },
+    )
 }
 
 /// Returns the plan itself, and mounts the tools if it needs them.

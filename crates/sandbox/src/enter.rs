@@ -116,6 +116,16 @@ pub fn enter(newcomer: Newcomer<'_>) -> Result<Plan, PlanError> {
     })
 }
 
+impl Plan {
+    /// Lets the process of a newcomer end with this one, which it serves, whatever happens to this one.
+    pub fn end_with_parent(&mut self) {
+        let is_exec = |op: &Op| matches!(op, Op::Exec(_));
+        if let Some(at) = self.ops.iter().rposition(is_exec) {
+            self.ops.insert(at, Op::DieWithParent);
+        }
+    }
+}
+
 impl Builder<'_> {
     /// Makes a terminal in the container that was joined, if the process is to have one.
     fn terminal(&mut self) {

@@ -54,7 +54,7 @@ pub(super) const TESTS: &[Test] = &[
 const NEEDS: &[Need] = &[Need::Program("tar")];
 
 /// Makes an image of the store with files to change in its home directory.
-fn image(cx: &Context) -> Result<()> {
+pub(super) fn image(cx: &Context) -> Result<()> {
     let (dir, _) = cx.own_rootfs("image")?;
     let home = dir.join("home");
     for sub in ["dir/sub", "opaque", "untouched"] {
@@ -142,7 +142,7 @@ fn address(cx: &Context) -> Result<()> {
 }
 
 /// Lists a container's tree with GNU tar: modes, owners, sizes, times, links and attributes.
-fn listing(cx: &Context, container: &str) -> Result<String> {
+pub(super) fn listing(cx: &Context, container: &str) -> Result<String> {
     let archive = cx.path(&format!("{container}.tar"))?;
     cx.tote(&["export", "-o", &archive, container])
         .output()?
@@ -161,11 +161,13 @@ fn listing(cx: &Context, container: &str) -> Result<String> {
     Ok(listed.out())
 }
 
-const SCRIPT: &str = "cd /home && echo new > new && ln new new-again && rm gone && rm -r opaque && mkdir opaque && \
+/// Changes of all kinds in the home directory of [`image`].
+pub(super) const SCRIPT: &str = "cd /home && echo new > new && ln new new-again && rm gone && rm -r opaque && mkdir opaque && \
 echo other > opaque/fresh && chmod 600 mode && rm linked && mkdir added && echo 54321 > dir/below && rm link && \
 ln -s nowhere link && touch untouched/passing && rm untouched/passing";
 
-const DIFF: &str = "\
+/// Lines of `diff` about them.
+pub(super) const DIFF: &str = "\
 C /home
 A /home/added
 C /home/dir

@@ -351,6 +351,8 @@ fn between(cx: &Context) -> Result<()> {
     )?;
     copies(cx, &["dir", "web:/home/dir"])?;
     copies(cx, &["web:/home/dir", "other:/home/new"])?;
+    copies(cx, &["other:/home/new/sub", "other:/home/again"])?;
+    copies(cx, &["other:/home/again/two", "two-again"])?;
     cx.tote(&["start", "-a", "other"]).output()?.prints("one\n")?;
     copies(cx, &["other:/home/new/sub/two", "web:/home"])?;
     copies(cx, &["web:/home/two", "web:/home/three"])?;

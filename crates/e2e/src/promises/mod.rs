@@ -148,6 +148,8 @@ mod units;
 mod usage;
 mod user;
 mod vm;
+mod vm_changes;
+mod vm_cp;
 mod vm_debug;
 mod vm_disks;
 mod vm_ends;
@@ -181,6 +183,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     known_lines::TESTS,
     reference::TESTS,
     vm::TESTS,
+    vm_changes::TESTS,
+    vm_cp::TESTS,
     vm_debug::TESTS,
     vm_disks::TESTS,
     vm_ends::TESTS,

@@ -6,8 +6,10 @@ use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::need::Need;
 use crate::output::Output;
+use crate::processes;
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -66,8 +68,29 @@ fn debug(cx: &Context) -> Result<()> {
     other_tools(cx)?;
     files_of_this_machine(cx)?;
     refusals(cx)?;
+    killed(cx)?;
     ends(cx)?;
     cx.nothing_left()
+}
+
+/// A command that is killed takes its process in the guest along.
+fn killed(cx: &Context) -> Result<()> {
+    let script = "echo ready; exec sleep 1000003";
+    let mut inside = cx
+        .tote(&["debug", "--tools", "app", "vm", "sh", "-c", script])
+        .spawn()?;
+    inside.expect("ready")?;
+    let own = processes::descendants(inside.pid());
+    ensure!(!own.is_empty(), "a process in the sandbox passes its streams on");
+    inside.signal(Signal::KILL)?;
+    inside.wait()?;
+    let gone = "while ps | grep -q '[s]leep 1000003'; do sleep 0.1; done";
+    session(cx, &["vm", "sh", "-c", gone])?.exits(0)?;
+    // An orphan is this process's to wait for, and the end of its PID namespace waits for that.
+    for process in own {
+        waitpid(Pid::from_raw(process.pid), WaitOptions::empty())?;
+    }
+    Ok(())
 }
 
 fn ends(cx: &Context) -> Result<()> {

@@ -136,7 +136,6 @@ fn copies(cx: &Context) -> Result<()> {
             "vm:/new/file",
             "cannot copy directory: vm:/new/file is a file",
         ),
-        ("vm:/new", "vm:/more", "it is in a virtual machine"),
     ] {
         cx.tote(&["cp", from, to]).output()?.refuses(1, &[reason])?;
     }

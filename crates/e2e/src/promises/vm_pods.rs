@@ -183,8 +183,14 @@ fn lives(cx: &Context) -> Result<()> {
     follow.expect("ready\ncopied\nready\n")?;
     follow.signal(rustix::process::Signal::KILL)?;
     follow.wait()?;
+    let changed = || cx.tote(&["diff", "one"]).output()?.prints("A /kept\n").map(drop);
+    changed()?;
     done(cx, &["kill", "one"])?;
     cx.tote(&["wait", "one"]).output()?.prints("137\n")?;
+    // A machine of its own tells what it has changed.
+    changed()?;
+    done(cx, &["commit", "one", "kept"])?;
+    cx.run(&["kept", "cat", "/kept"])?.prints("copied\n")?;
     let script = "cat /data/kept";
     let again = [
         &["run", "--rm", "--pod", "p"],

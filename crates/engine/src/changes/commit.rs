@@ -4,6 +4,7 @@ use super::container::{self, Container};
 use super::differences::differences;
 use super::export::{pack_tree, refuse_host};
 use super::layer::{add_layer, pack_differences};
+use super::{GuestChanges, What};
 use crate::container::State;
 use crate::{Caller, EngineError, Home, open_store};
 use rustix::fs::FlockOperation;
@@ -39,7 +40,7 @@ pub struct Committed {
 }
 
 /// Makes an image of a container: the container's image with one more layer, or one layer with everything if it was made
-/// of a directory. The process must be in the right namespace: [`tote_images::enter_ids`].
+/// of a directory. The process must have one thread, and becomes root of the ids that own images ([`tote_images::enter_ids`]).
 ///
 /// # Errors
 /// [`EngineError`].
@@ -54,15 +55,18 @@ pub fn commit(
         return Err(ImagesError::TagIsDigest(name.familiar()).into());
     }
     let container = container::find(home, wanted)?;
-    crate::vm::check_here(&container.entry.container, "commit")?;
+    let what = What::Layer { holds: options.pause };
+    let guest = GuestChanges::ask(home, &container, what)?;
+    tote_images::enter_ids(home)?;
     let store = open_store(home)?;
-    or_nothing(&store, add(home, &store, &container, name.as_ref(), options))
+    let image = add(home, &store, (&container, guest), name.as_ref(), options);
+    or_nothing(&store, image)
 }
 
 fn add(
     home: &Home,
     store: &Store,
-    container: &Container,
+    (container, guest): (&Container, Option<GuestChanges>),
     name: Option<&Reference>,
     options: &CommitOptions,
 ) -> Result<Committed, EngineError> {
@@ -73,8 +77,13 @@ fn add(
     );
     apply(&mut config.config, &options.changes)?;
     let ingest = store.ingest_at_once()?;
-    let stillness = Stillness::keep(home, container, options.pause);
-    let layer = layer(home, &ingest, container)?;
+    let (stillness, layer) = match guest {
+        Some(guest) => (Stillness::Given, guest.layer(&ingest)?),
+        None => (
+            Stillness::keep(home, container, options.pause),
+            layer(home, &ingest, container)?,
+        ),
+    };
     let went_on = matches!(stillness, Stillness::Refused) && container.runs_still();
     drop(stillness);
     describe(&mut config, container, options, layer.as_ref());
@@ -184,7 +193,8 @@ fn layer(home: &Home, ingest: &Ingest<'_>, container: &Container) -> Result<Opti
     if changes.peek().is_none() {
         return Ok(None);
     }
-    add_layer(ingest, |out| pack_differences(container, Box::new(changes), out)).map(Some)
+    let id = container.id.short();
+    add_layer(ingest, |out| pack_differences(id, Box::new(changes), out)).map(Some)
 }
 
 fn describe(config: &mut ImageConfig, container: &Container, options: &CommitOptions, layer: Option<&Layer>) {
@@ -209,7 +219,7 @@ enum Stillness<'a> {
     /// The container is suspended for this commit, and perhaps for other commits: each has a shared lock on the freezer's
     /// directory, and the last one lets it go on.
     Kept(Cgroup, &'a Home, &'a ContainerId),
-    /// The user has paused it, and it stays paused; or it does not run, or may go on.
+    /// The user has paused it, and it stays paused; or it does not run, or may go on; or its guest holds its writes.
     Given,
     /// This caller cannot suspend it.
     Refused,

@@ -1,10 +1,10 @@
 //! `export`: a container's tree as an archive.
 
-use super::ContainerError;
 use super::container::{self, Container};
 use super::differences::{differences, walk_failed};
 use super::layer::Pack;
-use super::merged::{Links, Merged};
+use super::merged::{Changes, Links, Merged, changes};
+use super::{ContainerError, GuestChanges, What};
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
 use std::io::Write;
@@ -12,18 +12,23 @@ use std::os::fd::BorrowedFd;
 use tote_archive::Change;
 use tote_bundle::Image;
 
-/// Writes the tree of a container: its image with what it changed, without what was mounted. The process must be in the
-/// right namespace: [`tote_images::enter_ids`].
+/// Writes the tree of a container: its image with what it changed, without what was mounted. The process must have one thread, and
+/// becomes root of the ids that own images ([`tote_images::enter_ids`]).
 ///
 /// # Errors
 /// [`EngineError`].
 pub fn export(home: &Home, wanted: &str, out: impl Write) -> Result<(), EngineError> {
     let container = container::find(home, wanted)?;
-    crate::vm::check_here(&container.entry.container, "export")?;
+    let guest = GuestChanges::ask(home, &container, What::Layer { holds: false })?;
+    tote_images::enter_ids(home)?;
     let source = container.source(home)?;
     refuse_host(&container, &source)?;
     let links = links(home, &container)?;
-    Ok(pack_tree(&container, source.dir()?, links, out)?)
+    let image = source.dir()?;
+    match guest {
+        Some(guest) => guest.pass(|changes| Ok(pack_merged(&container, (image, changes, links), out)?)),
+        None => Ok(pack_tree(&container, image, links, out)?),
+    }
 }
 
 /// A tree of the host image would have to have this machine's programs in it.
@@ -51,10 +56,19 @@ pub(crate) fn pack_tree(
     links: Option<Links>,
     out: impl Write,
 ) -> Result<(), ContainerError> {
-    let changes = differences(container, image)?;
-    let mut pack = Pack::new(container, out);
+    let changes = changes(differences(container, image)?);
+    pack_merged(container, (image, changes, links), out)
+}
+
+fn pack_merged(
+    container: &Container,
+    (image, changes, links): (BorrowedFd<'_>, Changes, Option<Links>),
+    out: impl Write,
+) -> Result<(), ContainerError> {
+    let id = container.id.short();
+    let mut pack = Pack::new(id, out);
     for found in Merged::new(image, changes, links) {
-        let (entry, content) = found.map_err(|source| walk_failed(container, source))?;
+        let (entry, content) = found.map_err(|source| walk_failed(id, source))?;
         pack.add(&Change::Add(entry), content)?;
     }
     pack.finish()

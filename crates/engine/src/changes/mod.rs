@@ -13,5 +13,5 @@ pub use commit::{CommitOptions, Committed, commit};
 pub use export::export;
 pub use tote_life::changes::ContainerError;
 pub use tote_life::changes::{Changed, changes};
-pub(crate) use tote_life::changes::{container, differences, layer, merged, written};
+pub(crate) use tote_life::changes::{GuestChanges, What, container, differences, layer, merged, written};
 pub use trace::{Traced, WritablePath, trace};

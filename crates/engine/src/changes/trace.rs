@@ -75,7 +75,7 @@ fn written(home: &Home, id: &str) -> Result<(Option<String>, Vec<Written>), Engi
     let source = container.source(home)?;
     let mut written = Vec::new();
     for found in differences(&container, source.dir()?)? {
-        let found: Difference = found.map_err(|source| walk_failed(&container, source))?;
+        let found: Difference = found.map_err(|source| walk_failed(container.id.short(), source))?;
         if !found.passage {
             written.push(Written {
                 is_dir: matches!(&found.change, Change::Add(entry) if entry.kind == Kind::Directory),

@@ -42,11 +42,6 @@ pub enum CopyError {
         "cannot write {0}: it is part of the image, which is read-only for this container (--driver split)"
     )]
     Outside(String),
-    /// Copy between two containers of which one is in a virtual machine.
-    #[error(
-        "cannot copy between container {0} and another one: it is in a virtual machine; copy to this machine first, or from - to -"
-    )]
-    TwoContainers(String),
     /// Archive from the other side that cannot be read.
     #[error("cannot read the archive of the virtual machine")]
     Received(#[source] ReadError),

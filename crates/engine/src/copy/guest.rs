@@ -10,8 +10,9 @@ use super::request::{Copied, CopyRequest, CopyStreams};
 use super::tree::Tree;
 use super::{Named, original};
 use crate::container::Entry;
-use crate::exec::{Conversation, converse};
-use crate::{EngineError, Home};
+use crate::exec::Conversation;
+use crate::vm::{StillMachine, VmFault};
+use crate::{Caller, EngineError, Home};
 use rustix::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -46,113 +47,222 @@ enum What {
     Put(Vec<u8>, bool),
 }
 
-/// Both ends of a copy with a container in a virtual machine.
-pub(super) struct Ends<'a> {
+/// End of a copy that is in a container of a virtual machine.
+pub(super) struct End<'a> {
     pub(super) entry: Entry,
     /// Name of the container and path in it, as given.
     name: &'a str,
     pub(super) path: &'a [u8],
-    other: &'a Place,
 }
 
-/// Returns the ends of a copy in which a container in a virtual machine takes part, and whether it is written to.
-pub(super) fn ends<'a>(
-    home: &Home,
-    (from, to): (&'a Place, &'a Place),
-) -> Result<Option<(Ends<'a>, bool)>, EngineError> {
-    for (place, other, writes) in [(from, to, false), (to, from, true)] {
+/// Ends of a copy, at least one of which is in a virtual machine.
+pub(super) struct Ends<'a> {
+    pub(super) from: Option<End<'a>>,
+    pub(super) to: Option<End<'a>>,
+    places: (&'a Place, &'a Place),
+}
+
+/// Returns the ends of a copy in which a container in a virtual machine takes part.
+pub(super) fn ends<'a>(home: &Home, places: (&'a Place, &'a Place)) -> Result<Option<Ends<'a>>, EngineError> {
+    let end = |place: &'a Place| -> Result<Option<End<'a>>, EngineError> {
         let Place::Container { name, path } = place else {
-            continue;
+            return Ok(None);
         };
         let entry = crate::container::find(home, name)?;
-        if !crate::vm::is_in_vm(&entry.container) {
-            continue;
-        }
-        if matches!(other, Place::Container { .. }) {
-            return Err(CopyError::TwoContainers(name.clone()).into());
-        }
-        let ends = Ends {
-            entry,
-            name,
-            path,
-            other,
-        };
-        return Ok(Some((ends, writes)));
-    }
-    Ok(None)
+        let is_in_vm = crate::vm::is_in_vm(&entry.container);
+        Ok(is_in_vm.then_some(End { entry, name, path }))
+    };
+    let (from, to) = (end(places.0)?, end(places.1)?);
+    let is_any = from.is_some() || to.is_some();
+    Ok(is_any.then_some(Ends { from, to, places }))
 }
 
-/// Copies between a container in a virtual machine and this machine.
+/// Guest that copies, and its machine if that is only for this.
+struct Guest {
+    talk: Conversation,
+    machine: Option<StillMachine>,
+}
+
+impl Guest {
+    fn ask(
+        home: &Home,
+        end: &End<'_>,
+        (what, machine): (What, Option<&StillMachine>),
+        request: &CopyRequest,
+    ) -> Result<Self, EngineError> {
+        let writes = what != What::Pack;
+        let asked = Asked {
+            name: end.name.to_owned(),
+            path: end.path.to_vec(),
+            what,
+            follow: request.follow,
+            overwrite: request.overwrite,
+            archive: request.archive,
+        };
+        let text = serde_json::to_vec(&asked).map_err(CopyError::Asked)?;
+        let (talk, machine) = crate::vm::copying(home, &end.entry, (&text, writes), machine)?;
+        Ok(Self { talk, machine })
+    }
+
+    /// Gives the guest its archive.
+    fn give(
+        &mut self,
+        write: impl FnOnce(&mut dyn Write) -> Result<Copied, EngineError>,
+    ) -> Result<Copied, EngineError> {
+        let input = self.talk.input.take();
+        input.map_or_else(|| Ok(Copied::default()), |mut input| write(&mut input))
+    }
+
+    /// Waits for the end of its work, and of its machine. An end that the guest has a reason for is the reason here as well.
+    fn finish<T>(self, done: Result<T, EngineError>) -> Result<T, EngineError> {
+        let (code, said) = self.talk.finish()?;
+        if code != 0 {
+            return Err(CopyError::Guest(VmFault::said(&said)).into());
+        }
+        let done = done?;
+        self.machine.map_or(Ok(()), StillMachine::end)?;
+        Ok(done)
+    }
+}
+
+/// Makes this process root of the ids that a container's files have here, as for every other container. No guest can be asked after that.
+fn enter_owners(home: &Home) -> Result<(), EngineError> {
+    if home.caller != Caller::User {
+        return Ok(());
+    }
+    if tote_images::ranges(0, 0).is_some() {
+        Ok(tote_images::enter_ids(home)?)
+    } else {
+        Ok(tote_images::enter_one_id()?)
+    }
+}
+
+/// Copies between a container in a virtual machine and something else.
 pub(super) fn pass(
     home: &Home,
-    (ends, writes): (&Ends<'_>, bool),
+    ends: &Ends<'_>,
     (request, here): (&CopyRequest, Tree<'_>),
     streams: CopyStreams<'_>,
     told: &mut dyn FnMut(u64),
 ) -> Result<Copied, EngineError> {
-    let base = request.here.as_os_str().as_bytes();
-    let source = match ends.other {
-        Place::Local(path) if writes => {
-            let wanted = Wanted::new(base, path);
-            Some(original(here, &wanted, request.follow, &Named::Here(path))?)
-        }
-        _ => None,
-    };
-    let what = match (&source, writes) {
-        (Some(source), _) => {
-            let (name, contents) = source.named();
-            What::Put(name, contents)
-        }
-        (None, true) => What::Extract,
-        (None, false) => What::Pack,
-    };
-    let asked = Asked {
-        name: ends.name.to_owned(),
-        path: ends.path.to_vec(),
-        what,
-        follow: request.follow,
-        overwrite: request.overwrite,
-        archive: request.archive,
-    };
-    let text = serde_json::to_vec(&asked).map_err(CopyError::Asked)?;
-    let (target, plan) = crate::vm::copying(home, &ends.entry, &text, writes)?;
-    let mut talk = converse(target, plan)?;
     let mut copying = Copying { request, told };
-    let done = match (source, talk.input.take_if(|_| writes)) {
-        (Some(source), Some(mut input)) => copying.pack(&source, &mut input),
-        (_, Some(mut input)) => stream(streams.input, &mut input, copying.told),
-        (_, None) => match ends.other {
-            Place::Local(path) => take(&talk, ends, &mut copying, (here, &Wanted::new(base, path), path)),
-            _ => stream(&mut talk.output, streams.output, copying.told),
-        },
-    };
-    // An end that the guest has a reason for is the reason here as well.
-    let (code, said) = talk.finish()?;
-    if code != 0 {
-        let said = String::from_utf8_lossy(&said);
-        let said = said.trim_end();
-        return Err(CopyError::Guest(said.strip_prefix("tote: ").unwrap_or(said).to_owned()).into());
+    match (&ends.from, &ends.to) {
+        (Some(from), Some(to)) => across(home, (from, to), &mut copying),
+        (Some(from), None) => out(home, (from, ends.places.1), &mut copying, (here, streams.output)),
+        (None, Some(to)) => into(home, (ends.places.0, to), &mut copying, (here, streams.input)),
+        (None, None) => Err(CopyError::NoContainer.into()),
     }
-    done
 }
 
-/// Puts what the guest packs on this machine.
-fn take(
-    talk: &Conversation,
-    ends: &Ends<'_>,
+/// Copies from one machine to another one, or within one.
+fn across(
+    home: &Home,
+    (from, to): (&End<'_>, &End<'_>),
     copying: &mut Copying<'_>,
-    (here, wanted, given): (Tree<'_>, &Wanted, &[u8]),
 ) -> Result<Copied, EngineError> {
-    let inside = Wanted::new(b"", ends.path);
-    let input = talk.output.try_clone().map_err(CopyError::Passed)?;
-    let archive = Received::begin(Box::new(input), inside.contents).map_err(CopyError::Received)?;
-    let Some(archive) = archive else {
-        return Ok(Copied::default());
+    let request = copying.request;
+    let (name, contents) = named(&Wanted::new(b"", from.path));
+    let mut source = Guest::ask(home, from, (What::Pack, None), request)?;
+    let mut target = Guest::ask(
+        home,
+        to,
+        (What::Put(name, contents), source.machine.as_ref()),
+        request,
+    )?;
+    let done = target.give(|input| stream(&mut source.talk.output, input, copying.told));
+    // What the source has to say explains what the target says; its machine may be the target's.
+    let machine = source.machine.take();
+    let done = source.finish(done);
+    if done.is_err() {
+        target.talk.kill();
+        return done;
+    }
+    let done = target.finish(done)?;
+    machine.map_or(Ok(()), StillMachine::end)?;
+    Ok(done)
+}
+
+/// Copies out of a machine.
+fn out(
+    home: &Home,
+    (from, to): (&End<'_>, &Place),
+    copying: &mut Copying<'_>,
+    (here, output): (Tree<'_>, &mut dyn Write),
+) -> Result<Copied, EngineError> {
+    let mut guest = Guest::ask(home, from, (What::Pack, None), copying.request)?;
+    let base = copying.request.here.as_os_str().as_bytes();
+    let done = match to {
+        Place::Stream => stream(&mut guest.talk.output, output, copying.told),
+        Place::Local(path) => enter_owners(home).and_then(|()| {
+            let Some(source) = received(&guest, from)? else {
+                return Ok(Copied::default());
+            };
+            copying.put_here(&source, here, &Wanted::new(base, path), path)
+        }),
+        Place::Container { name, path } => Inside::open(home, name, true).and_then(|inside| {
+            inside.enter_ids(home)?;
+            let Some(source) = received(&guest, from)? else {
+                return Ok(Copied::default());
+            };
+            copying.put_inside(&source, &inside, &Wanted::new(b"", path))
+        }),
     };
+    guest.finish(done)
+}
+
+/// Copies into a machine.
+fn into(
+    home: &Home,
+    (from, to): (&Place, &End<'_>),
+    copying: &mut Copying<'_>,
+    (here, input): (Tree<'_>, &mut dyn Read),
+) -> Result<Copied, EngineError> {
+    let request = copying.request;
+    let put = |wanted: &Wanted| {
+        let (name, contents) = named(wanted);
+        Guest::ask(home, to, (What::Put(name, contents), None), request)
+    };
+    match from {
+        Place::Stream => {
+            let mut guest = Guest::ask(home, to, (What::Extract, None), request)?;
+            let done = guest.give(|to| stream(input, to, copying.told));
+            guest.finish(done)
+        }
+        Place::Local(path) => {
+            let wanted = Wanted::new(request.here.as_os_str().as_bytes(), path);
+            let source = original(here, &wanted, request.follow, &Named::Here(path))?;
+            let mut guest = put(&wanted)?;
+            let done =
+                enter_owners(home).and_then(|()| guest.give(|mut input| copying.pack(&source, &mut input)));
+            guest.finish(done)
+        }
+        Place::Container { name, path } => {
+            let inside = Inside::open(home, name, false)?;
+            let wanted = Wanted::new(b"", path);
+            let mut guest = put(&wanted)?;
+            inside.enter_ids(home)?;
+            let source = original(inside.tree(), &wanted, request.follow, &Named::Inside(&inside))?;
+            let done = guest.give(|mut input| copying.pack(&source, &mut input));
+            guest.finish(done)
+        }
+    }
+}
+
+/// Returns the name of a source, and whether only its entries are copied.
+fn named(wanted: &Wanted) -> (Vec<u8>, bool) {
+    let name = wanted.name().unwrap_or_default().to_vec();
+    let contents = wanted.contents || name.is_empty();
+    (name, contents)
+}
+
+/// Returns the source that a guest packs; `None` if that is nothing.
+fn received(guest: &Guest, from: &End<'_>) -> Result<Option<Original>, CopyError> {
+    let inside = Wanted::new(b"", from.path);
+    let input = guest.talk.output.try_clone().map_err(CopyError::Passed)?;
+    let archive = Received::begin(Box::new(input), inside.contents).map_err(CopyError::Received)?;
     let name = inside.name().unwrap_or_default();
-    let shown = format!("{}:{}", ends.name, String::from_utf8_lossy(ends.path));
-    let source = Original::received(archive, (name, inside.contents), shown);
-    copying.put_here(&source, here, wanted, given)
+    let shown = format!("{}:{}", from.name, String::from_utf8_lossy(from.path));
+    Ok(archive.map(|archive| Original::received(archive, (name, inside.contents), shown)))
 }
 
 /// Passes an archive on.

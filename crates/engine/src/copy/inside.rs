@@ -4,18 +4,13 @@ use super::error::{CopyError, PlaceError};
 use super::tree::Tree;
 use super::visit::Visit;
 use crate::changes::ContainerError;
-use crate::container::{self, Entry, LifeError, Status};
+use crate::container::{self, Entry};
 use crate::{Caller, EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::StatVfsMountFlags;
-use std::fs::File;
 use tote_runtime::Namespaces;
-use tote_state::locked::locked;
 use tote_state::process;
 use tote_sys::Errno;
-
-/// Name of the file in a container's directory that the copying process locks while it holds the mounts.
-const TURN: &str = "copying";
 
 /// Flag `CLONE_NEWUSER`.
 const NEW_USER: u32 = 0x1000_0000;
@@ -28,8 +23,8 @@ pub(super) struct Inside {
     /// Name as requested.
     pub(super) name: String,
     process: Option<(u32, OwnedFd)>,
-    /// For a stopped container: its mounts, and the lock that admits one copy at a time.
-    _visit: Option<(Visit, Option<File>)>,
+    /// For a stopped container: its mounts.
+    _visit: Option<Visit>,
 }
 
 impl Inside {
@@ -46,25 +41,15 @@ impl Inside {
         if !entry.kept || (entry.container.rm && writes) {
             return Err(ContainerError::InMemory(id).into());
         }
-        // The lock orders concurrent copies, because the claim would be refused to the second one.
-        let turn = locked(&home.container(&entry.container.id).join(TURN), true, true)?;
-        // The name may refer to another container by now, so the id is used.
-        let entry = container::find(home, entry.container.id.as_str())?;
-        let (entry, claim) = match container::claim(home, entry) {
-            Err(EngineError::Life(LifeError::Busy(busy))) => {
-                let entry = container::find(home, name)?;
-                return Ok(Self::running(&entry, name)?.ok_or(LifeError::Busy(busy))?);
-            }
-            claimed => claimed?,
+        let Some(still) = container::keep_still(home, &entry)? else {
+            let entry = container::find(home, name)?;
+            return Ok(Self::running(&entry, name)?.ok_or(CopyError::Ended(id))?);
         };
-        if entry.state.status == Status::Removing {
-            claim.release();
-            return Err(LifeError::Removing(entry.container.display().to_owned()).into());
-        }
-        let visit = Visit::new(home, &entry, claim)?;
+        let entry = still.entry().clone();
+        let visit = Visit::new(home, still)?;
         let pidfd = visit.pidfd().map_err(|_| CopyError::Ended(id))?;
         let pid = visit.pid();
-        Self::of((entry, name), pid, pidfd, Some((visit, turn)))
+        Self::of((entry, name), pid, pidfd, Some(visit))
     }
 
     /// Opens the root of a running container; `None` if it does not run.
@@ -81,7 +66,7 @@ impl Inside {
         (entry, name): (Entry, &str),
         pid: u32,
         pidfd: OwnedFd,
-        visit: Option<(Visit, Option<File>)>,
+        visit: Option<Visit>,
     ) -> Result<Self, EngineError> {
         let id = || entry.container.id.short().to_owned();
         let root = tote_runtime::root_of(pid, pidfd.as_fd()).map_err(|source| match source {
@@ -95,6 +80,13 @@ impl Inside {
             process: Some((pid, pidfd)),
             _visit: visit,
         })
+    }
+
+    /// True if the container of this name is this one.
+    pub(super) fn is_also(&self, home: &Home, name: &str) -> bool {
+        let other = container::find(home, name).map(|entry| entry.container.id);
+        let own = self.entry.as_ref().map(|entry| &entry.container.id);
+        own.is_some() && other.ok().as_ref() == own
     }
 
     /// The root of a container in the guest that this process is in.

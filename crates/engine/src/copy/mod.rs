@@ -30,6 +30,7 @@ use put::{Copying, Original};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::os::unix::ffi::OsStrExt as _;
+use std::rc::Rc;
 use tote_state::events::append;
 use tote_sys::Errno;
 use tree::Tree;
@@ -52,19 +53,31 @@ pub fn copy(
     }
     let (from, to) = (Place::parse(&request.from), Place::parse(&request.to));
     let here = Here::open()?;
-    if let Some((ends, writes)) = guest::ends(home, (&from, &to))? {
-        let copied = guest::pass(home, (&ends, writes), (request, here.tree()), streams, told)?;
-        let action = if writes { "extract-to-dir" } else { "archive-path" };
-        note(home, &ends.entry, action, ends.path);
+    if let Some(ends) = guest::ends(home, (&from, &to))? {
+        let copied = guest::pass(home, &ends, (request, here.tree()), streams, told)?;
+        for (end, action) in [(&ends.from, "archive-path"), (&ends.to, "extract-to-dir")] {
+            end.iter()
+                .for_each(|end| note(home, &end.entry, action, end.path));
+        }
         return Ok(copied);
     }
     let base = request.here.as_os_str().as_bytes();
     let source = match &from {
-        Place::Container { name, path } => Some((Inside::open(home, name, false)?, Wanted::new(b"", path))),
+        Place::Container { name, path } => {
+            Some((Rc::new(Inside::open(home, name, false)?), Wanted::new(b"", path)))
+        }
         _ => None,
     };
     let target = match &to {
-        Place::Container { name, path } => Some((Inside::open(home, name, true)?, Wanted::new(b"", path))),
+        Place::Container { name, path } => {
+            let same = source.as_ref().filter(|(inside, _)| inside.is_also(home, name));
+            let inside = match same {
+                // A stopped container is used by one copy at a time, and this one has it.
+                Some((inside, _)) => Rc::clone(inside),
+                None => Rc::new(Inside::open(home, name, true)?),
+            };
+            Some((inside, Wanted::new(b"", path)))
+        }
         _ => None,
     };
     if let Some((inside, _)) = target.as_ref().or(source.as_ref()) {

@@ -67,11 +67,6 @@ impl Original {
         }
     }
 
-    /// Returns its name, and whether only its entries are copied.
-    pub(super) fn named(&self) -> (Vec<u8>, bool) {
-        (self.name.clone(), self.contents)
-    }
-
     pub(super) fn new(fd: OwnedFd, stat: &Stat, wanted: &Wanted, shown: String) -> Self {
         let name = wanted.name().unwrap_or_default().to_vec();
         Self {

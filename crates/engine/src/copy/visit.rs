@@ -3,7 +3,7 @@
 //! The process is made like a container's, from a plan, but with mounts only: it waits at the point where the program
 //! would be executed. So with any storage driver and volumes, it sees the files that the program would see.
 
-use crate::container::{Claim, Entry};
+use crate::container::{Entry, Stillness};
 use crate::peer::Peers;
 use crate::rootfs::Source;
 use crate::user::{Ids, ids};
@@ -19,28 +19,23 @@ use tote_sys::{Child, Op, best_effort};
 /// Process that holds the mounts. Meanwhile the container cannot be started.
 pub(crate) struct Visit {
     child: Child,
-    claim: Option<Claim>,
+    still: Option<Stillness>,
     /// Reference to the image, which stays while this is held.
     _source: Source,
 }
 
 impl Visit {
-    /// Makes the mounts; the claim is released with this value.
+    /// Makes the mounts; the container may start again when this value has gone.
     ///
     /// # Errors
     /// [`EngineError`].
-    pub(crate) fn new(home: &Home, entry: &Entry, claim: Claim) -> Result<Self, EngineError> {
-        match Self::born(home, entry) {
-            Ok((child, source)) => Ok(Self {
-                child,
-                claim: Some(claim),
-                _source: source,
-            }),
-            Err(error) => {
-                claim.release();
-                Err(error)
-            }
-        }
+    pub(crate) fn new(home: &Home, still: Stillness) -> Result<Self, EngineError> {
+        let (child, source) = Self::born(home, still.entry())?;
+        Ok(Self {
+            child,
+            still: Some(still),
+            _source: source,
+        })
     }
 
     fn born(home: &Home, entry: &Entry) -> Result<(Child, Source), EngineError> {
@@ -98,9 +93,7 @@ impl Drop for Visit {
             WaitId::PidFd(self.child.pidfd.as_fd()),
             WaitIdOptions::EXITED,
         ));
-        if let Some(claim) = self.claim.take() {
-            claim.release();
-        }
+        drop(self.still.take());
     }
 }
 

@@ -65,7 +65,8 @@ impl Container {
             source,
         };
         let state = &self.entry.state;
-        let process = state.process.map(|process| process.pid);
+        let is_here = !crate::vm::is_in_vm(&self.entry.container);
+        let process = state.process.map(|process| process.pid).filter(|_| is_here);
         if let Some(mounts) = process.map(mounts_of).transpose().map_err(fail)?.flatten() {
             let mut points = mount_points(&mounts);
             points.retain(|point| {

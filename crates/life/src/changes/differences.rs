@@ -2,6 +2,7 @@
 
 use super::ContainerError;
 use super::container::{self, Container};
+use super::guest::{GuestChanges, What};
 use super::passages::Passages;
 use crate::{EngineError, Home};
 use rustix::fs::{Mode, OFlags};
@@ -25,16 +26,20 @@ pub struct Changed {
     pub path: String,
 }
 
-/// Tells what a container has changed. The process must be in the right namespace: [`tote_images::enter_ids`].
+/// Tells what a container has changed. The process must have one thread, and becomes root of the ids that own images
+/// ([`tote_images::enter_ids`]).
 ///
 /// # Errors
 /// [`EngineError`].
 pub fn changes(home: &Home, wanted: &str, each: &mut dyn FnMut(Changed)) -> Result<(), EngineError> {
     let container = container::find(home, wanted)?;
-    crate::vm::check_here(&container.entry.container, "list the changes of")?;
+    if let Some(guest) = GuestChanges::ask(home, &container, What::List)? {
+        return guest.list(each);
+    }
+    tote_images::enter_ids(home)?;
     let source = container.source(home)?;
     for found in differences(&container, source.dir()?)? {
-        let found = found.map_err(|source| walk_failed(&container, source))?;
+        let found = found.map_err(|source| walk_failed(container.id.short(), source))?;
         each(Changed {
             status: found.status,
             path: found.change.path().to_string(),
@@ -59,10 +64,10 @@ pub fn written(home: &Home, wanted: &str) -> Option<u64> {
     Some(bytes)
 }
 
-/// Names the container whose files cannot be read.
-pub fn walk_failed(container: &Container, source: WalkError) -> ContainerError {
+/// Names the container with this id, whose files cannot be read.
+pub fn walk_failed(container: &str, source: WalkError) -> ContainerError {
     ContainerError::Walk {
-        id: container.id.short().to_owned(),
+        id: container.to_owned(),
         source,
     }
 }
@@ -70,11 +75,21 @@ pub fn walk_failed(container: &Container, source: WalkError) -> ContainerError {
 /// Lists the changes of a container in its image, whose tree is given: without what tote put there, and without directories
 /// in which nothing is.
 pub fn differences(container: &Container, image: BorrowedFd<'_>) -> Result<Differences, ContainerError> {
+    let foreign = foreign(container)?;
+    Ok(without(all(container, image)?, foreign))
+}
+
+/// Returns the paths in a container at which tote or the caller has put something.
+pub(crate) fn foreign(container: &Container) -> Result<Vec<EntryPath>, ContainerError> {
     let own = OWN_FILES.into_iter().map(ToOwned::to_owned);
     let foreign = container.mount_points()?.into_iter().chain(own);
     let foreign = foreign.filter_map(|path| EntryPath::parse(path.as_bytes()).ok());
-    let foreign: Vec<_> = foreign.collect();
-    let own = all(container, image)?.filter_map(move |found| {
+    Ok(foreign.collect())
+}
+
+/// Leaves out what is at these paths, and directories in which nothing is.
+pub(crate) fn without(all: Differences, foreign: Vec<EntryPath>) -> Differences {
+    let own = all.filter_map(move |found| {
         let mut found = match found {
             Ok(found) => found,
             Err(error) => return Some(Err(error)),
@@ -84,7 +99,7 @@ pub fn differences(container: &Container, image: BorrowedFd<'_>) -> Result<Diffe
         found.passage = is_passage(&found, &foreign);
         (!is_foreign).then_some(Ok(found))
     });
-    Ok(Box::new(Passages::new(own)))
+    Box::new(Passages::new(own))
 }
 
 /// Everything that is not as in the image.

@@ -1,12 +1,10 @@
 //! Entries into an archive, and the archive into the store.
 
 use super::ContainerError;
-use super::container::Container;
 use super::differences::{Differences, walk_failed};
 use crate::EngineError;
 use std::error::Error;
-use std::fs::File;
-use std::io::{BufWriter, ErrorKind, PipeWriter, Read as _, Write};
+use std::io::{BufWriter, ErrorKind, PipeWriter, Read, Write};
 use tote_archive::{Change, Kind, Writer};
 use tote_store::{Ingest, Layer, Limits};
 
@@ -21,11 +19,11 @@ pub struct Pack<W: Write> {
 }
 
 impl<W: Write> Pack<W> {
-    /// Packs changes of a container into that output.
-    pub fn new(container: &Container, out: W) -> Self {
+    /// Packs changes of the container with this id into that output.
+    pub fn new(container: &str, out: W) -> Self {
         Self {
             writer: Writer::new(out),
-            container: container.id.short().to_owned(),
+            container: container.to_owned(),
         }
     }
 
@@ -37,7 +35,7 @@ impl<W: Write> Pack<W> {
     }
 
     /// Adds a change, with the content of the file that it may be.
-    pub fn add(&mut self, change: &Change, content: Option<File>) -> Result<(), ContainerError> {
+    pub fn add(&mut self, change: &Change, content: Option<impl Read>) -> Result<(), ContainerError> {
         let written = self.writer.change(change);
         written.map_err(|source| self.failed(source))?;
         if let (Change::Add(entry), Some(content)) = (change, content)
@@ -69,7 +67,7 @@ impl<W: Write> Pack<W> {
 
 /// Packs differences as they are: a layer.
 pub fn pack_differences(
-    container: &Container,
+    container: &str,
     differences: Differences,
     out: impl Write,
 ) -> Result<(), ContainerError> {

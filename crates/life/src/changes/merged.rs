@@ -3,6 +3,7 @@
 use super::differences::Differences;
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Read;
 use std::iter::Peekable;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,11 +12,26 @@ use tote_archive::{Change, Entry, EntryPath, Kind, Walk, WalkError, walk};
 /// Which names of the image's files are one file, where the directory does not say it: each with the first of them.
 pub type Links = HashMap<EntryPath, EntryPath>;
 
+/// Content of a file, which is read before the next entry is asked for.
+pub type Content = Box<dyn Read>;
+
+/// Changes in the order of their paths, with the contents of files.
+pub type Changes = Box<dyn Iterator<Item = Result<(Change, Option<Content>), WalkError>>>;
+
+/// Returns what of differences makes a tree.
+pub fn changes(differences: Differences) -> Changes {
+    Box::new(differences.map(|found| found.map(|found| (found.change, boxed(found.content)))))
+}
+
+fn boxed(content: Option<File>) -> Option<Content> {
+    content.map(|file| Box::new(file) as Content)
+}
+
 /// The entries of a container's tree in the order of their paths, without the root itself.
 #[expect(missing_debug_implementations, reason = "not all of its parts can be shown")]
 pub struct Merged {
     image: Peekable<Walk>,
-    changes: Peekable<Differences>,
+    changes: Peekable<Changes>,
     /// A path below which the image's files are hidden.
     hidden: Option<EntryPath>,
     links: Option<Links>,
@@ -34,7 +50,7 @@ enum Linked {
 
 impl Merged {
     /// `links` where the directory's own hard links are not the image's.
-    pub fn new(image: BorrowedFd<'_>, changes: Differences, links: Option<Links>) -> Self {
+    pub fn new(image: BorrowedFd<'_>, changes: Changes, links: Option<Links>) -> Self {
         Self {
             // The first name that a walk tells may be one that is gone.
             image: walk(image).without_links().peekable(),
@@ -45,11 +61,11 @@ impl Merged {
         }
     }
 
-    fn step(&mut self) -> Result<Option<(Entry, Option<File>)>, WalkError> {
+    fn step(&mut self) -> Result<Option<(Entry, Option<Content>)>, WalkError> {
         loop {
             let order = match (self.image.peek(), self.changes.peek()) {
                 (None, None) => return Ok(None),
-                (Some(Ok((below, _))), Some(Ok(change))) => below.path.cmp(change.change.path()),
+                (Some(Ok((below, _))), Some(Ok((change, _)))) => below.path.cmp(change.path()),
                 (Some(_), None) | (Some(Err(_)), _) => std::cmp::Ordering::Less,
                 (None | Some(Ok(_)), Some(_)) => std::cmp::Ordering::Greater,
             };
@@ -59,20 +75,20 @@ impl Merged {
             };
             if order.is_lt() {
                 let shown = below.and_then(|(entry, content)| self.of_image(entry, content));
-                if shown.is_some() {
-                    return Ok(shown);
+                if let Some((entry, content)) = shown {
+                    return Ok(Some((entry, boxed(content))));
                 }
                 continue;
             }
-            let Some(found) = self.changes.next().transpose()? else {
+            let Some((change, content)) = self.changes.next().transpose()? else {
                 continue;
             };
-            match found.change {
+            match change {
                 Change::Add(entry) => {
                     if entry.kind != Kind::Directory {
                         self.hidden = Some(entry.path.clone());
                     }
-                    return Ok(Some((entry, found.content)));
+                    return Ok(Some((entry, content)));
                 }
                 Change::Whiteout(path) | Change::Opaque(path) => self.hidden = Some(path),
             }
@@ -108,7 +124,7 @@ impl Merged {
 }
 
 impl Iterator for Merged {
-    type Item = Result<(Entry, Option<File>), WalkError>;
+    type Item = Result<(Entry, Option<Content>), WalkError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()

@@ -3,12 +3,14 @@
 pub mod container;
 pub mod differences;
 mod disk;
+mod guest;
 pub mod layer;
 mod linked;
 pub mod merged;
 mod passages;
 
 pub use differences::{Changed, changes, written};
+pub use guest::{GuestChanges, What, answer};
 pub use layer::add_layer;
 pub use linked::LinkedNames;
 pub use passages::Passages;

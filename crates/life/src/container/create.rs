@@ -75,8 +75,21 @@ fn examine(
     let ids = ids(&options, &config, &image, &source, home)?;
     crate::secret::copy(home, id, (&options, &ids))?;
     let environment = |name: &str| std::env::var(name).ok();
-    let (peers, joined) = Peers::find(home, &options)?;
-    let volumes = volume::prepare(home, id, (&joined, &config), false)?;
+    let (peers, mut joined) = Peers::find(home, &options)?;
+    // The disks of a virtual machine are made as well, but they are not this machine's to mount.
+    let brought = match options.vm {
+        Some(_) => volume::brought(home, &options, false)?,
+        None => volume::Brought::default(),
+    };
+    if !brought.disks.is_empty() {
+        let is_disk = |place: &str| brought.disks.iter().any(|disk| disk.destination == place);
+        joined
+            .to_mut()
+            .mounts
+            .retain(|mount| !is_disk(&mount.destination));
+    }
+    let mut volumes = volume::prepare(home, id, (&joined, &config), false)?;
+    volumes.hold.join(brought.hold);
     let asked = (joined.as_ref(), &peers);
     let made = spec::make(home.caller, id, asked, &config, &ids, &environment, &volumes);
     let path_and_args = match made {

@@ -6,6 +6,7 @@ mod target;
 
 pub use capture::{Captured, capture, capture_planned};
 pub use converse::{Conversation, converse, converse_with};
+pub(crate) use converse::{converse_apart, converse_as};
 pub use target::Target;
 pub use tote_records::exec::ExecError;
 pub use tote_records::exec::Inside;
@@ -254,7 +255,7 @@ impl<'a> Visit<'a> {
 }
 
 /// Opens the cgroup of a container that is not paused.
-fn refuse_paused(target: &Target) -> Result<Cgroup, EngineError> {
+pub(crate) fn refuse_paused(target: &Target) -> Result<Cgroup, EngineError> {
     let cgroup = Cgroup::open(&target.cgroup).map_err(ErrandError::Cgroup)?;
     if cgroup.is_frozen().unwrap_or(false) {
         return Err(ExecError::Paused(target.id.clone()).into());

@@ -68,6 +68,10 @@ fn member() -> Result<Option<Member>, VmFault> {
         }
         bytes => bytes?,
     };
+    // A member that is stopped has a machine of its own, in the same sandbox.
+    if bytes.is_empty() {
+        return Ok(None);
+    }
     serde_json::from_slice(&bytes).map_err(VmFault::Description)
 }
 

@@ -21,7 +21,8 @@ pub fn bring(home: &Home, entry: &Entry, file: OwnedFd, asked: &[u8]) -> Result<
         ..ExecOptions::default()
     };
     let bytes = [tote_guest::AT_ROOT, asked].concat();
-    let plan = visitor(&target, (BRING, &bytes), &options)?;
+    let mut plan = visitor(&target, (BRING, &bytes), &options)?;
+    plan.end_with_parent();
     let mut talk = converse_with(target, plan, file)?;
     let mut output = Vec::new();
     let read = talk.output.by_ref().take(LONGEST).read_to_end(&mut output);

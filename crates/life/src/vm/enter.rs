@@ -8,7 +8,7 @@ use crate::container::Entry;
 use crate::exec::{ExecError, Inside, Target, Users, all_capabilities, capabilities_of_filter, plan_here};
 use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home};
-use rustix::fd::AsFd as _;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{AddressFamily, SocketType};
 use std::fs::File;
 use tote_bundle::{ExecContext, ExecOptions, exec_process, resolve_user};
@@ -109,6 +109,16 @@ pub fn attend_here(
     if !options.interactive {
         streams.input = nothing.as_fd();
     }
+    let (socket, name) = way(target)?;
+    let verdict = tote_vmm::visit_by((socket, &name), &plan.to_bytes().bytes, streams, warn);
+    match verdict.message {
+        None => Ok(verdict.code),
+        Some(message) => Err(VmFault::Exec(message, verdict.code).into()),
+    }
+}
+
+/// Returns a socket of the sandbox, and the name by which it reaches the container's attendant.
+pub(crate) fn way(target: &Target) -> Result<(OwnedFd, String), EngineError> {
     let user = if target.namespaces().user {
         NamespaceType::User
     } else {
@@ -124,12 +134,7 @@ pub fn attend_here(
         })
     })?;
     let container = target.entry.as_ref().map(|entry| &entry.container);
-    let name = super::member::attendant(container);
-    let verdict = tote_vmm::visit_by((socket, &name), &plan.to_bytes().bytes, streams, warn);
-    match verdict.message {
-        None => Ok(verdict.code),
-        Some(message) => Err(VmFault::Exec(message, verdict.code).into()),
-    }
+    Ok((socket, super::member::attendant(container)))
 }
 
 /// Plans a process in the sandbox, and one in the container that has these tools for its root: the guest mounts them from the
@@ -143,6 +148,8 @@ pub fn enter_with_tools(
     let inner = inner((target, guest), options, users, Some(tools))?;
     let bytes = [tote_guest::WITH_TOOLS, superblock, &inner.to_bytes().bytes].concat();
     let mut plan = sandboxed(target, &bytes, options)?;
+    // The tools are there for as long as the caller holds them, in the guest as on this machine.
+    plan.end_with_parent();
     plan.warnings.extend(inner.warnings);
     Ok(plan)
 }
@@ -211,7 +218,7 @@ fn namespaces(spec: &Spec) -> u32 {
 /// Plans a process in a container of the guest, with these tools for its root or none. The descriptor is of a process here, in whose
 /// place the guest brings its own.
 pub(crate) fn planned(
-    (spec, pidfd): (&Spec, std::os::fd::OwnedFd),
+    (spec, pidfd): (&Spec, OwnedFd),
     tools: Option<Tools<'_>>,
     default_filter: Option<&[String]>,
     stdin: Stdin,
@@ -230,22 +237,6 @@ pub(crate) fn planned(
         facts: facts(),
     });
     Ok(plan.map_err(ExecError::Plan)?)
-}
-
-/// Plans a process that has the guest copy what `asked` says; its input is passed on if the guest is to write.
-pub fn copying(
-    home: &Home,
-    entry: &Entry,
-    asked: &[u8],
-    writes: bool,
-) -> Result<(Target, Plan), EngineError> {
-    let target = Target::of(home, entry.clone())?;
-    let options = ExecOptions {
-        interactive: writes,
-        ..ExecOptions::default()
-    };
-    let plan = sandboxed(&target, &[tote_guest::AT_ROOT, asked].concat(), &options)?;
-    Ok((target, plan))
 }
 
 /// Looks up the container's own user and the requested one in the image: the guest's files are its own.

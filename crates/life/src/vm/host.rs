@@ -72,7 +72,12 @@ pub(crate) fn plan(
             ..machine.clone()
         };
         let description = serde_json::to_vec(&machine).map_err(VmFault::Description)?;
-        Ok(vec![(MACHINE, 0o444, description), (PLAN, 0o444, guest)])
+        let mut files = vec![(MACHINE, 0o444, description), (PLAN, 0o444, guest)];
+        if let Part::Still = part {
+            // A member's sandbox keeps the description that it had.
+            files.push((MEMBER, 0o444, Vec::new()));
+        }
+        Ok(files)
     };
     let mut outer = outside(options, making.home.caller, &kernel, (&machine, &disks));
     if let Some(template) = &template {

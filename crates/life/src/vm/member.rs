@@ -21,6 +21,8 @@ use tote_vmm::{Disk, Member};
 pub(crate) enum Part {
     /// Only container of its machine.
     Alone,
+    /// Stopped container whose machine is for others, whatever its part was before.
+    Still,
     /// Keeper of a pod's namespaces, without an image.
     Infra,
     /// Container of a pod.
@@ -74,7 +76,7 @@ impl Part {
     pub(crate) fn kernel(&self, in_use: String) -> String {
         match self {
             Self::Member(member) => member.infra.state.kernel.clone().unwrap_or(in_use),
-            Self::Alone | Self::Infra => in_use,
+            Self::Alone | Self::Still | Self::Infra => in_use,
         }
     }
 
@@ -180,8 +182,21 @@ fn name(id: &ContainerId) -> String {
 
 /// Returns the name of the socket on which the attendant of this container hears of visitors.
 pub(crate) fn attendant(container: Option<&Container>) -> String {
-    let member = container.filter(|container| container.pod.is_some() && !container.is_infra());
+    let member = container.filter(|container| is_member(container));
     member.map_or_else(|| tote_vmm::NAME.to_owned(), |container| name(&container.id))
+}
+
+/// Returns the serial number that a disk of this container has in its machine.
+pub(crate) fn serial_in_machine(container: &Container, name: &str) -> String {
+    if is_member(container) {
+        serial(&container.id, name)
+    } else {
+        name.to_owned()
+    }
+}
+
+fn is_member(container: &Container) -> bool {
+    container.pod.is_some() && !container.is_infra()
 }
 
 /// Describes a member; its paths are those of the sandbox.
@@ -222,8 +237,10 @@ mod tests {
         let id: ContainerId = "0123456789abcdef".repeat(4).parse().unwrap();
         let mut container = Container::unknown(&id);
         assert_eq!(attendant(Some(&container)), "tote-vm");
+        assert_eq!(serial_in_machine(&container, "writes"), "writes");
         container.pod = Some("pod".to_owned());
         assert_eq!(attendant(Some(&container)), "tote-vm-0123456789ab");
+        assert_eq!(serial_in_machine(&container, "writes"), "0123456789ab-writes");
         container.options.push(("infra".to_owned(), "true".to_owned()));
         assert_eq!(attendant(Some(&container)), "tote-vm");
     }

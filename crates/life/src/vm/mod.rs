@@ -10,10 +10,13 @@
 //!          └─► host.rs: options of the sandbox ──┴─► plan ─► attendant ─► QEMU ─► guest
 //! ```
 
+mod ask;
 mod attend;
 mod bring;
 mod bundled;
 mod choose;
+mod copying;
+mod disks;
 mod enter;
 mod guest;
 mod host;
@@ -22,15 +25,19 @@ mod member;
 mod pooled;
 mod processes;
 mod shares;
+mod still;
 mod template;
 
 pub use attend::{attend, visit};
 pub use bring::bring;
 pub use bundled::{ANNOTATION, Bundled, bundled, bundled_process, is_bundled};
 pub use choose::vmm_at;
-pub use enter::{attend_here, copying, enter, enter_with_tools, sandbox, users};
+pub(crate) use disks::{at_disks, at_disks_of_still};
+pub use copying::copying;
+pub use enter::{attend_here, enter, enter_with_tools, sandbox, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
+pub use still::StillMachine;
 pub use template::{
     VmTemplate, VmTemplateRow, create as create_template, list as templates, prune as prune_templates,
     remove as remove_template,

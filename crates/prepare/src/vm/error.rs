@@ -151,7 +151,9 @@ impl tote_records::PartError for VmFault {
             Self::Kernel(tote_kernel::KernelError::NoKernel(_)) => {
                 "apt-get install linux-image-cloud-amd64, or give a package: apt-cache depends linux-image-cloud-amd64 names it, apt-get download fetches it"
             }
-            Self::Apart { .. } => "exec, debug, cp, top, logs, stop, kill and wait work as ever",
+            Self::Apart { .. } => {
+                "exec, debug, cp, diff, commit, export, top, logs, stop, kill and wait work as ever"
+            }
             _ => return None,
         };
         Some(text.to_owned())

@@ -14,6 +14,23 @@ pub enum ContainerError {
     /// A container with `--rm` has its writes in memory that only its processes see.
     #[error("container {0} was started with --rm and keeps its writes in memory only")]
     InMemory(String),
+    /// A container in a virtual machine with `--tmpfs-size` has its writes in that one's memory.
+    #[error("container {0} keeps its writes in the memory of its virtual machine only")]
+    InGuest(String),
+    /// A virtual machine that stands still answers nothing.
+    #[error("cannot read the changes of container {0}: its virtual machine is paused")]
+    PausedGuest(String),
+    /// A pod's machine itself has no image.
+    #[error("cannot read the changes of container {0}: it is the virtual machine of a pod, without an image")]
+    Infra(String),
+    /// The guest of a virtual machine does not tell the changes.
+    #[error("cannot read the changes of container {id}: {reason}")]
+    Guest {
+        /// The container.
+        id: String,
+        /// Why not.
+        reason: String,
+    },
     /// The file system that a container has in a file.
     #[error("cannot {attempt} {path}")]
     Disk {
@@ -88,6 +105,10 @@ impl ContainerError {
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::InMemory(_) => Some("start it without --rm"),
+            Self::InGuest(_) => Some("start it without --tmpfs-size"),
+            Self::PausedGuest(_) => {
+                Some("tote unpause lets it answer, and commit holds the writes by itself")
+            }
             Self::OfHost(_) => Some("start it from an image of the store, or from a directory (rootfs:DIR)"),
             Self::Mount(fault) => fault.hint(),
             _ => None,
