@@ -2,7 +2,7 @@
 
 use super::changes::{DIFF, SCRIPT, image, listing};
 use super::life::done;
-use super::vm::{QEMU, prepare, ready};
+use super::vm::{QEMU, prepare_template, ready};
 use crate::context::Context;
 use crate::need::{Need, is_root};
 use crate::processes;
@@ -32,7 +32,7 @@ fn start(cx: &Context, image: &str, script: &str) -> Result<()> {
 }
 
 fn round(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     image(cx)?;
     start(cx, "base:1", SCRIPT)?;
     let look = || -> Result<String> {
@@ -90,7 +90,7 @@ fn round(cx: &Context) -> Result<()> {
 }
 
 fn held(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     // Much is read between a file and another one, which say the same or follow one another.
     let script = "dd if=/dev/urandom of=/m bs=1M count=24 2>/dev/null; \
                   (i=0; while :; do i=$((i+1)); echo $i >/n; mv /n /a; echo $i >/n; mv /n /z; done) & \
@@ -135,7 +135,7 @@ fn held(cx: &Context) -> Result<()> {
 }
 
 fn refusals(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     let run = |name: &str, options: &[&str]| {
         let run = ["run", "-d", "--name", name, "--isolation", "vm"];
         done(cx, &[&run[..], options, &["app", "sleep", "1000000"]].concat())

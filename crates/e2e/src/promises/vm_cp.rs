@@ -1,7 +1,7 @@
 //! `cp` of containers in virtual machines that are stopped, and from one container to another.
 
 use super::life::done;
-use super::vm::{QEMU, prepare, ready};
+use super::vm::{QEMU, prepare_template, ready};
 use crate::context::Context;
 use crate::need::{Need, is_root};
 use crate::promise::{Test, test};
@@ -31,7 +31,7 @@ fn tree(cx: &Context) -> Result<String> {
 }
 
 fn stopped(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     let (tree, back) = (tree(cx)?, cx.path("back")?);
     let volume = ["-v", "disk:data,size=64m:/data"];
     let create = ["create", "--name", "vm", "--isolation", "vm"];
@@ -82,7 +82,7 @@ fn stopped(cx: &Context) -> Result<()> {
 }
 
 fn across(cx: &Context) -> Result<()> {
-    prepare(cx)?;
+    prepare_template(cx)?;
     let tree = tree(cx)?;
     start(cx, "vm", &[])?;
     ready(cx, "ready")?;
