@@ -75,7 +75,7 @@ fn round(cx: &Context) -> Result<()> {
     done(cx, &["create", "--name", "two", "late", "true"])?;
     let here = listing(cx, "two")?;
     ensure!(running == here, "not what the container was:\n{running}\n{here}");
-    // It starts as ever, and what has not changed is no layer.
+    // It starts as ever, and without changes there is not another layer.
     done(cx, &["start", "vm"])?;
     done(cx, &["rm", "-f", "-t", "0", "vm", "two"])?;
     done(

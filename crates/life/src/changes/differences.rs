@@ -2,9 +2,8 @@
 
 use super::ContainerError;
 use super::container::{self, Container};
-use super::guest::{GuestChanges, What};
 use super::passages::Passages;
-use crate::{EngineError, Home};
+use crate::Home;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -24,28 +23,6 @@ pub struct Changed {
     pub status: Status,
     /// Where, for people: with a leading slash and without control characters.
     pub path: String,
-}
-
-/// Tells what a container has changed. The process must have one thread, and becomes root of the ids that own images
-/// ([`tote_images::enter_ids`]).
-///
-/// # Errors
-/// [`EngineError`].
-pub fn changes(home: &Home, wanted: &str, each: &mut dyn FnMut(Changed)) -> Result<(), EngineError> {
-    let container = container::find(home, wanted)?;
-    if let Some(guest) = GuestChanges::ask(home, &container, What::List)? {
-        return guest.list(each);
-    }
-    tote_images::enter_ids(home)?;
-    let source = container.source(home)?;
-    for found in differences(&container, source.dir()?)? {
-        let found = found.map_err(|source| walk_failed(container.id.short(), source))?;
-        each(Changed {
-            status: found.status,
-            path: found.change.path().to_string(),
-        });
-    }
-    Ok(())
 }
 
 /// Bytes of the files that a container has changed or added; `None` where that cannot be known.

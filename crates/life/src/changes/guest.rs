@@ -4,7 +4,7 @@
 //! running: this machine ── order ──► guest, which reads the disks beside the container ── list or layer ──► this machine
 //! stopped: this machine boots a machine with the container's disks and without its program, which gets the same order
 //! ```
-//! The guest is an enemy: its layer is an archive of somebody else's, and its list has a limit.
+//! The guest is an enemy: its layer is an archive of unknown origin, and its list has a limit.
 
 use super::ContainerError;
 use super::container::Container;
@@ -162,7 +162,7 @@ impl GuestChanges {
         self.finish(done)
     }
 
-    /// Adds the changes to the store, as any archive; `None` if there are none.
+    /// Adds the changes to the store, as any archive; `None` without any.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -211,7 +211,9 @@ impl GuestChanges {
         }
         match talk.finish()? {
             (0, _) => done,
-            (_, said) if said.is_empty() => Err(self.guest("its virtual machine was killed meanwhile").into()),
+            (_, said) if said.is_empty() => {
+                Err(self.guest("its virtual machine was killed meanwhile").into())
+            }
             (_, said) => Err(self.guest(&VmFault::said(&said)).into()),
         }
     }
@@ -378,7 +380,7 @@ mod tests {
         for found in received(Some(archive(&["a", "a/b", "c"]))) {
             let (change, content) = found.unwrap();
             let mut text = String::new();
-            // The second one is not read, which is no harm to the third.
+            // The third one comes whether the second is read or not.
             if change.path().to_string() != "/a/b" {
                 content.unwrap().read_to_string(&mut text).unwrap();
             }

@@ -6,12 +6,14 @@ mod disk;
 mod guest;
 pub mod layer;
 mod linked;
+mod listed;
 pub mod merged;
 mod passages;
 
-pub use differences::{Changed, changes, written};
+pub use differences::{Changed, written};
 pub use guest::{GuestChanges, What, answer};
 pub use layer::add_layer;
 pub use linked::LinkedNames;
+pub use listed::changes;
 pub use passages::Passages;
 pub use tote_records::ContainerError;

@@ -16,8 +16,8 @@ use crate::volume::{Brought, VolumeDisk};
 use crate::{Caller, EngineError, Home, HostInit};
 use std::path::Path;
 use tote_bundle::{
-    Bind, Capability, DeviceRequest, EnvOptions, Image, ImageConfig, MountRequest, MountSource, Propagation,
-    Recursion, RunOptions, SecurityOptions, Sharing, Swap, VmOptions,
+    Bind, Capability, ContainerId, DeviceRequest, EnvOptions, Image, ImageConfig, MountRequest, MountSource,
+    Propagation, Recursion, RunOptions, SecurityOptions, Sharing, Swap, VmOptions,
 };
 use tote_networks::TUN;
 use tote_runtime::Timings;
@@ -62,22 +62,7 @@ pub(crate) fn plan(
     };
     let plan = |joined: &Joined| {
         let guest = part.wrapped(making.id, &disks, guest(joined)?);
-        if let Part::Member(_) = part {
-            let member = member::describe(making.id, &disks);
-            let description = serde_json::to_vec(&member).map_err(VmFault::Description)?;
-            return Ok(vec![(MEMBER, 0o444, description), (PLAN, 0o444, guest)]);
-        }
-        let machine = Machine {
-            links: joined.taps().map(|(tap, mac)| Link { tap, mac }).collect(),
-            ..machine.clone()
-        };
-        let description = serde_json::to_vec(&machine).map_err(VmFault::Description)?;
-        let mut files = vec![(MACHINE, 0o444, description), (PLAN, 0o444, guest)];
-        if let Part::Still = part {
-            // A member's sandbox keeps the description that it had.
-            files.push((MEMBER, 0o444, Vec::new()));
-        }
-        Ok(files)
+        described((making.id, part), (&machine, &disks), joined, guest)
     };
     let mut outer = outside(options, making.home.caller, &kernel, (&machine, &disks));
     if let Some(template) = &template {
@@ -120,6 +105,33 @@ pub(crate) fn plan(
     made.template = template.map(|template| template.id);
     made.beneath = Some(beneath);
     Ok(made)
+}
+
+/// Returns the files of the sandbox: the description of the machine or the member, and the guest's plan.
+fn described(
+    (id, part): (&ContainerId, &Part),
+    (machine, disks): (&Machine, &[Disk]),
+    joined: &Joined,
+    guest: Vec<u8>,
+) -> Result<tote_prepare::files::Files, EngineError> {
+    let text = |described: Result<Vec<u8>, serde_json::Error>| described.map_err(VmFault::Description);
+    if let Part::Member(_) = part {
+        let member = text(serde_json::to_vec(&member::describe(id, disks)))?;
+        return Ok(vec![(MEMBER, 0o444, member), (PLAN, 0o444, guest)]);
+    }
+    let machine = Machine {
+        links: joined.taps().map(|(tap, mac)| Link { tap, mac }).collect(),
+        ..machine.clone()
+    };
+    let mut files = vec![
+        (MACHINE, 0o444, text(serde_json::to_vec(&machine))?),
+        (PLAN, 0o444, guest),
+    ];
+    if let Part::Still = part {
+        // A member's sandbox keeps the description that it had.
+        files.push((MEMBER, 0o444, Vec::new()));
+    }
+    Ok(files)
 }
 
 /// Returns the disks of the machine, as they are on this one: the image, the container's writes, and its volumes. The machine's user
