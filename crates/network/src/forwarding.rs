@@ -134,6 +134,12 @@ pub(crate) fn set_ipv6_in(network: BorrowedFd<'_>, link: &str, on: bool) -> std:
     })
 }
 
+/// Writes a value to a file below `/proc/sys` as a process in another network namespace sees it.
+pub(crate) fn set_in(network: BorrowedFd<'_>, file: &str, value: &[u8]) -> std::result::Result<(), Errno> {
+    let path = CString::new(format!("/proc/sys/{file}")).map_err(|_| Errno::INVAL)?;
+    rustix::io::write(tote_sys::open_in(network, &path)?, value).map(drop)
+}
+
 /// With IPv6, the link believes no router and no redirection, and uses its addresses without asking for others that have them.
 fn set_ipv6_by(
     link: &str,

@@ -61,7 +61,7 @@ pub use egress_first::{Attempt, FirstAttempts, Inside};
 pub use error::NetworkError;
 pub use filter_events::FilterEvents;
 pub use lease::{LeaseError, Leases};
-pub use link::{ContainerLink, Link6, LinkError, LinkRules, connect, lead_out, remove};
+pub use link::{ContainerLink, Link6, LinkError, LinkRules, LinkSetting, connect, lead_out, remove};
 pub use mac::Mac;
 pub use neighbour::forget_neighbours;
 pub use noted::Noted;

@@ -17,6 +17,7 @@ mod connecting;
 mod create;
 mod driver;
 mod egress;
+mod ends;
 mod error;
 pub mod etc;
 mod holder;
