@@ -94,7 +94,7 @@ pub fn join(
         link.rate = rate(options);
     }
     if options.vm.is_some() {
-        taps::add(home, &mut joined);
+        taps::add(options, &mut joined);
     }
     Ok(joined)
 }

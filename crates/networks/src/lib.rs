@@ -62,6 +62,5 @@ pub use refused::refused;
 pub use refused::{RefusedDestination, egress_log};
 pub use remove::{prune, remove};
 pub use rootless::{apart, enter_for, enter_network, enter_user, unavailable};
-pub use taps::MACHINE_USER;
 pub use tote_network::TUN;
 pub use tote_records::network::{Endpoint, Endpoint6, NetworkDriver, PortRecord, ports_of};

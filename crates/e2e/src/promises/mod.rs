@@ -159,6 +159,7 @@ mod vm_pools;
 mod vm_shares;
 mod vm_template;
 mod volume_commands;
+mod vm_users;
 mod volume_treatments;
 mod volumes;
 mod volumes_from;
@@ -191,6 +192,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_pools::TESTS,
     vm_template::TESTS,
     volumes::TESTS,
+    vm_users::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
     drivers::TESTS,

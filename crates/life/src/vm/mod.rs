@@ -23,12 +23,13 @@ mod pooled;
 mod processes;
 mod shares;
 mod template;
+mod user;
 
 pub use attend::{attend, visit};
 pub use bring::bring;
 pub use bundled::{ANNOTATION, Bundled, bundled, bundled_process, is_bundled};
 pub use choose::vmm_at;
-pub use enter::{attend_here, copying, enter, enter_with_tools, sandbox, users};
+pub use enter::{attend_here, copying, enter, enter_with_tools, sandbox_of, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
 pub use template::{
