@@ -28,6 +28,7 @@ mod isolation;
 mod label;
 mod lifetime;
 mod limit;
+mod link_option;
 mod mount;
 mod name;
 mod namespace;
@@ -61,6 +62,7 @@ pub use image::{DEFAULT_PATH, Image, ImageConfig, ImageError, command_line};
 pub use isolation::{Acceleration, IsolationError, MachineType, Sharing, VmOptions, is_vm};
 pub use lifetime::{LogChoice, LogDriver, LogError, RestartError, RestartPolicy, SdNotify, SdNotifyError};
 pub use limit::{BlockLimits, CpuBudget, DeviceGrant, DeviceLimit, LimitError};
+pub use link_option::{LinkOptionError, LinkOptions, LinkSetting};
 pub use mount::{
     Bind, CsvError, MountOptionError, MountRequest, MountSource, Propagation, Recursion, Relabel,
     Restrictions, TmpfsError, Treatment, Volume, VolumeError, VolumesFrom, VolumesFromError, parse_inherited,

@@ -1,6 +1,8 @@
 //! `--network`: the networks that a container is in.
 
 use crate::host::ContainerAlias;
+use crate::link_option::{LinkOptionError, LinkOptions};
+use crate::mount::csv;
 use crate::name::is_restricted;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -23,8 +25,8 @@ pub enum NetworkModeError {
     Form(String),
     /// An unknown part of the long form; docker's words.
     #[error(
-        "invalid field {0}: a network takes name, alias, link, ip, ip6, mac-address and \
-         gw-priority"
+        "invalid field {0}: a network takes name, alias, link, ip, ip6, mac-address, \
+         driver-opt and gw-priority"
     )]
     Field(String),
     /// An invalid value in the long form.
@@ -35,6 +37,9 @@ pub enum NetworkModeError {
         /// The value as written.
         value: String,
     },
+    /// An invalid `driver-opt`.
+    #[error(transparent)]
+    Link(#[from] LinkOptionError),
     /// The network is named twice; docker's words.
     #[error("network {0:?} is specified multiple times")]
     Twice(String),
@@ -84,6 +89,8 @@ pub struct NetworkAttachment {
     pub mac: Option<[u8; 6]>,
     /// Priority of the network's way out: the default route is by the network with the highest one.
     pub gw_priority: i64,
+    /// `driver-opt`
+    pub options: LinkOptions,
     /// True of `default`: where the machine or the user cannot have the network, the container goes without.
     pub is_optional: bool,
 }
@@ -245,7 +252,7 @@ fn named(name: &str) -> Option<NetworkAttachment> {
 fn long_form(text: &str) -> Result<NetworkAttachment, NetworkModeError> {
     let form = || NetworkModeError::Form(text.to_owned());
     let (mut name, mut rest) = (None, NetworkAttachment::default());
-    for field in text.split(',') {
+    for field in csv::split(text).map_err(LinkOptionError::from)? {
         let (key, value) = field.split_once('=').ok_or_else(form)?;
         let wrong = |field| NetworkModeError::Value {
             field,
@@ -259,6 +266,7 @@ fn long_form(text: &str) -> Result<NetworkAttachment, NetworkModeError> {
             "ip" => rest.ip = Some(value.parse().map_err(|_| wrong("ip"))?),
             "ip6" => rest.ip6 = Some(value.parse().map_err(|_| wrong("ip6"))?),
             "mac-address" => rest.mac = Some(mac(value).ok_or_else(|| wrong("mac-address"))?),
+            "driver-opt" => rest.options.add(value)?,
             "gw-priority" => rest.gw_priority = value.parse().map_err(|_| wrong("gw-priority"))?,
             other => return Err(NetworkModeError::Field(other.to_owned())),
         }
@@ -340,6 +348,7 @@ mod tests {
                 ip6: Some("fd00::2".parse().unwrap()),
                 mac: Some([2, 0x42, 10, 1, 2, 3]),
                 gw_priority: -7,
+                options: LinkOptions::default(),
                 is_optional: false,
             }]
         );
@@ -357,6 +366,8 @@ mod tests {
             ("name=pod", "the name of a network"),
             ("name=web,alias", "the name of a network"),
             ("name=web,color=red", "invalid field color"),
+            ("name=web,driver-opt=color=red", "unknown option"),
+            ("name=web,\"driver-opt", "unterminated"),
             ("name=web,ip=1.2.3", "invalid ip"),
             ("name=web,gw-priority=high", "invalid gw-priority"),
             ("name=web,mac-address=01:00:00:00:00:00", "invalid mac-address"),

@@ -94,6 +94,7 @@ pub(crate) fn connect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         gw_priority: gw_priority(parsed)?,
         aliases: values(parsed, "alias"),
         links: values(parsed, "link"),
+        driver_opts: values(parsed, "driver-opt"),
     };
     tote_engine::connect_network(&home(parsed)?, &request)?;
     Ok(ExitCode::SUCCESS)

@@ -151,6 +151,14 @@ pub(crate) fn kill(pid: i32, signal: Signal) {
     }
 }
 
+/// Does something while a process is stopped.
+pub(crate) fn stopped<T>(pid: i32, what: impl FnOnce() -> Result<T>) -> Result<T> {
+    kill(pid, Signal::STOP);
+    let done = what();
+    kill(pid, Signal::CONT);
+    done
+}
+
 /// Kills everything below a process, which must be a subreaper, until no living process is left or the limit has
 /// passed. Returns the processes that it found.
 pub(crate) fn kill_descendants(of: i32, limit: Duration) -> Vec<Process> {

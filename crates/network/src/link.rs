@@ -84,6 +84,8 @@ pub struct ContainerLink {
     pub isolated: bool,
     /// The limit on what passes; `None` for no limit.
     pub rate: Option<Rate>,
+    /// Settings of the link in the kernel, which are made once it is up.
+    pub settings: Vec<LinkSetting>,
     /// The tap of a virtual machine that has the link's addresses in its place.
     pub tap: Option<Tap>,
 }
@@ -101,6 +103,15 @@ impl ContainerLink {
     fn is_shared(&self) -> bool {
         matches!(self.attached, Attached::Parent { .. })
     }
+}
+
+/// Setting of a container's link in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkSetting {
+    /// File of the setting, below `/proc/sys`.
+    pub file: String,
+    /// Value that is written there.
+    pub value: String,
 }
 
 /// The IPv6 address of a container's link.
@@ -181,6 +192,9 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     if let Some((_, errno)) = there.batch(requests).map_err(set())?.first() {
         return Err(set()(*errno));
     }
+    for link in links.iter().filter(|link| link.tap.is_none()) {
+        set_each(link, network)?;
+    }
     for (link, tap, index) in taps {
         let led = Led {
             link: (&link.inside, index),
@@ -191,6 +205,15 @@ pub fn connect(links: &[ContainerLink], network: BorrowedFd<'_>) -> Result<(), L
     }
     attach(&here, links)?;
     settle(&here, links)
+}
+
+/// Makes the settings of a link, which is up.
+fn set_each(link: &ContainerLink, network: BorrowedFd<'_>) -> Result<(), LinkError> {
+    for LinkSetting { file, value } in &link.settings {
+        let set = || failed(format!("set {file} of the container to {value:?}"));
+        forwarding::set_in(network, file, value.as_bytes()).map_err(set())?;
+    }
+    Ok(())
 }
 
 /// Makes the links themselves, or moves the devices that they are.

@@ -17,7 +17,10 @@ use crate::container::{Container, Entry, LifeError, State};
 use crate::{EngineError, Home};
 use rustix::fd::AsFd as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use tote_bundle::{ContainerAlias, ContainerId, DEFAULT_NETWORK, NetworkAttachment, NetworkMode, RunOptions};
+use tote_bundle::{
+    ContainerAlias, ContainerId, DEFAULT_NETWORK, LinkOptions, NetworkAttachment, NetworkMode,
+    NetworkModeError, RunOptions,
+};
 use tote_network::LinkError;
 use tote_state::events::append;
 
@@ -38,6 +41,8 @@ pub struct ConnectRequest {
     pub aliases: Vec<String>,
     /// `--link`
     pub links: Vec<String>,
+    /// `--driver-opt`
+    pub driver_opts: Vec<String>,
 }
 
 /// Connects a container with a network, at once where it runs, and at each of its starts from now on.
@@ -72,6 +77,7 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
         ip: request.ip,
         ip6: request.ip6,
         gw_priority: request.gw_priority,
+        options: link_options(&request.driver_opts)?,
         ..NetworkAttachment::default()
     };
     names::check_names(&attachment)?;
@@ -139,6 +145,13 @@ fn links(words: &[String]) -> Result<Vec<ContainerAlias>, EngineError> {
         options.set("link", word)?;
     }
     Ok(options.host.links)
+}
+
+fn link_options(lines: &[String]) -> Result<LinkOptions, NetworkFault> {
+    let mut options = LinkOptions::default();
+    let read = lines.iter().try_for_each(|line| options.add_line(line));
+    read.map_err(|error| NetworkFault::Mode(NetworkModeError::Link(error)))?;
+    Ok(options)
 }
 
 fn tell(home: &Home, action: &str, network: &Network, id: &ContainerId) {
@@ -241,7 +254,7 @@ fn words(attachment: &NetworkAttachment) -> String {
     if attachment.gw_priority != 0 {
         text += &format!(",gw-priority={}", attachment.gw_priority);
     }
-    text
+    text + &attachment.options.fields()
 }
 
 /// Takes the attachment at that place out of the container's options; with the first one go the aliases that are its.
@@ -398,6 +411,12 @@ mod tests {
 
     #[test]
     fn attachments_read_back() {
+        let mut options = LinkOptions::default();
+        let settings = "net.ipv4.conf.IFNAME.forwarding=1,net.ipv4.conf.IFNAME.log_martians=1";
+        let line = format!(
+            "com.docker.network.endpoint.ifname=a,\"com.docker.network.endpoint.sysctls={settings}\""
+        );
+        options.add_line(&line).unwrap();
         let attachment = NetworkAttachment {
             network: "lab".to_owned(),
             aliases: vec!["a".to_owned(), "b.c".to_owned()],
@@ -405,6 +424,7 @@ mod tests {
             ip: Some(Ipv4Addr::new(10, 1, 2, 3)),
             ip6: Some(Ipv6Addr::LOCALHOST),
             gw_priority: 3,
+            options,
             ..NetworkAttachment::default()
         };
         let read: NetworkMode = words(&attachment).parse().unwrap();

@@ -171,6 +171,11 @@ pub enum ConnectFault {
         "container sharing network namespace with another container or host cannot be connected to any other network"
     )]
     Shared,
+    /// Two links of a container with one name.
+    #[error(
+        "cannot call two links of a container {0}: give one of them another name with driver-opt=com.docker.network.endpoint.ifname=NAME"
+    )]
+    SameName(String),
     /// A link of a container that runs.
     #[error("cannot change the container's link to network {0}")]
     Link(String, #[source] tote_network::LinkError),

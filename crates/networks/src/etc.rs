@@ -211,6 +211,7 @@ mod tests {
             prefix: 16,
             gateway: Some(Ipv4Addr::new(10, 210, 0, 1)),
             gw_priority: 0,
+            driver_opts: Default::default(),
             ipv6: Some(crate::Endpoint6 {
                 address: "fd00:7::3:4".parse().unwrap(),
                 prefix: 64,

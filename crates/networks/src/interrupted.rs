@@ -6,8 +6,9 @@
 
 use super::connect::{position, unplug};
 use super::connecting::{is_marked, unmark};
+use super::ends::outside;
 use super::error::fault_of;
-use super::join::{self, MOST, outside};
+use super::join::{self, MOST};
 use super::record;
 use crate::container::record_lock::Change;
 use crate::container::{Container, State, link_text};

@@ -5,6 +5,7 @@ use super::create::default_network;
 use super::driver;
 use super::egress;
 use super::endpoint::{Endpoint, Endpoint6, way_out};
+use super::ends::{self, outside};
 use super::error::fault_of;
 use super::names;
 use super::publish;
@@ -93,7 +94,7 @@ pub fn join(
         link.rate = rate(options);
     }
     if options.vm.is_some() {
-        taps::add(home, &mut joined);
+        taps::add(options, &mut joined);
     }
     Ok(joined)
 }
@@ -186,9 +187,11 @@ pub(crate) fn connect(
     };
     let own = || attachment.mac.map_or_else(|| Mac::of(address), Mac);
     let mac = shared.unwrap_or_else(own);
+    let inside = ends::inside(&network, place, &attachment.options, &joined.links)?;
     let link = ContainerLink {
         outside: outside(id, place),
-        inside: format!("{}{place}", network.link_prefix()),
+        settings: ends::settings(&attachment.options, &inside),
+        inside,
         attached,
         mac,
         mtu,
@@ -215,6 +218,7 @@ pub(crate) fn connect(
         prefix: network.ipv4.subnet.prefix(),
         gateway: Some(network.ipv4.gateway).filter(|_| !network.internal),
         gw_priority: attachment.gw_priority,
+        driver_opts: ends::recorded(&attachment.options),
         ipv6,
         mac: mac.to_string(),
         aliases: attachment.aliases.clone(),
@@ -249,12 +253,6 @@ fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
         let network = network.name.clone();
         NetworkFault::Up { network, source }.into()
     })
-}
-
-/// The name of the host's end of a container's link, which follows from the container's id: 15 bytes at most.
-pub(crate) fn outside(id: &ContainerId, place: usize) -> String {
-    // No host has more links than fit.
-    format!("tv{}{place:x}", id.as_str().get(..11).unwrap_or_default())
 }
 
 fn lease(
@@ -480,16 +478,4 @@ pub(crate) fn release(home: &Home, id: &ContainerId, network: &str) -> Result<us
     names::take(home, (id, &link_text(id)), network)?;
     let released = record::leases(home, network).release(&link_text(id));
     Ok(released.map_err(|source| fault_of(network, source))?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn links_are_called_by_ids_within_fifteen_bytes() {
-        let id = ContainerId::from_bytes([0xab; 32]);
-        assert_eq!(outside(&id, 0), "tvabababababa0");
-        assert!(outside(&id, MOST).len() <= 15);
-    }
 }

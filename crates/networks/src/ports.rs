@@ -215,6 +215,7 @@ mod tests {
             prefix: 16,
             gateway: None,
             gw_priority: 0,
+            driver_opts: Default::default(),
             ipv6: None,
             mac: String::new(),
             aliases: Vec::new(),

@@ -1,7 +1,7 @@
 //! Links of containers in virtual machines: on this machine each is led to a tap, and in the guest it is a device.
 
 use crate::join::Joined;
-use crate::{Caller, Home};
+use tote_bundle::RunOptions;
 use tote_network::{Attached, ContainerLink, Tap};
 
 impl Joined {
@@ -28,16 +28,12 @@ impl Joined {
     }
 }
 
-/// User without rights to whom virtual machines of root's belong.
-pub const MACHINE_USER: u32 = 65_534;
-
-/// Gives each link of a container in a virtual machine a tap, which the machine's user may use.
-pub(crate) fn add(home: &Home, joined: &mut Joined) {
-    let owner = match home.caller {
-        // Root of the machine's user namespace is this user.
-        Caller::User => rustix::process::geteuid().as_raw(),
-        Caller::Root | Caller::NestedRoot => MACHINE_USER,
-    };
+/// Gives each link of a container in a virtual machine a tap, which the user of the machine's sandbox may use.
+pub(crate) fn add(options: &RunOptions, joined: &mut Joined) {
+    let user = options.user.as_deref().and_then(|user| user.split(':').next());
+    // Without a user there is a user namespace, whose root is the caller.
+    let owner = user.and_then(|user| user.parse().ok());
+    let owner = owner.unwrap_or_else(|| rustix::process::geteuid().as_raw());
     for (place, link) in joined.links.iter_mut().enumerate() {
         let name = format!("tap{place}");
         link.tap = Some(Tap { name, owner });

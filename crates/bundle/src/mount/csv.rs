@@ -10,7 +10,7 @@ pub enum CsvError {
 }
 
 /// Splits a line at its commas. A field in double quotes may hold commas, and `""` stands for a quote in it.
-pub(super) fn split(line: &str) -> Result<Vec<String>, CsvError> {
+pub(crate) fn split(line: &str) -> Result<Vec<String>, CsvError> {
     let mut fields = Vec::new();
     let mut rest = line;
     loop {

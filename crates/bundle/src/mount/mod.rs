@@ -1,6 +1,6 @@
 //! `--volume`, `--mount` and `--tmpfs`: the mounts that the user asks for.
 
-mod csv;
+pub(crate) mod csv;
 mod inherit;
 mod option;
 mod tmpfs;

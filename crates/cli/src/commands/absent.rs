@@ -163,16 +163,10 @@ pub(super) static OF_CREATE_NETWORK: &[Absent] = &[
 ];
 
 /// Options of `network connect`.
-pub(super) static OF_CONNECT: &[Absent] = &[
-    absent(
-        &["--link-local-ip"],
-        "a container has the addresses that --ip and --ip6 give it, or the network chooses.",
-    ),
-    absent(
-        &["--driver-opt"],
-        "a link has no options of its own: 'tote network create --opt' takes those of the network.",
-    ),
-];
+pub(super) static OF_CONNECT: &[Absent] = &[absent(
+    &["--link-local-ip"],
+    "a container has the addresses that --ip and --ip6 give it, or the network chooses.",
+)];
 
 /// Commands of `volume`.
 pub(super) static OF_VOLUME: &[Absent] = &[

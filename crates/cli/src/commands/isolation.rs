@@ -227,7 +227,7 @@ pub(crate) static NETWORK: Group = Group {
                  this machine and the user can have it, else `none`, and a line says why. The `host` image has `none`, and with \
                  published ports or an egress policy `bridge`. `none` is a network namespace with a loopback device and nothing else, `container:NAME` that of another \
                  container, which must run, and `pod` that of the pod, which a member has without this option as well. `bridge` and networks made by `tote network create` are root's, and other users' where pasta is installed; several may be \
-                 given, and `name=NETWORK,ip=ADDRESS,ip6=ADDRESS,mac-address=ADDRESS,alias=NAME,gw-priority=NUMBER` says what the container is to have there.",
+                 given, and `name=NETWORK,ip=ADDRESS,ip6=ADDRESS,mac-address=ADDRESS,alias=NAME,driver-opt=KEY=VALUE,gw-priority=NUMBER` says what the container is to have there.",
             ),
         Opt::value("ip", "ADDRESS", "Give the container this IPv4 address in its network").details("Of several networks it is the first."),
         Opt::value("ip6", "ADDRESS", "Give the container this IPv6 address in its network"),

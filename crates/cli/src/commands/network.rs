@@ -249,6 +249,11 @@ of a user's finds names from its next start on.",
                 "Lead the container's way out through this network if no other has a higher number",
             )
             .details("Without the option the number is 0; of several networks with the highest one it is the first that leads out."),
+            Opt::list("driver-opt", "KEY=VALUE", "Set an option of the container's link").details(
+                "`com.docker.network.endpoint.ifname=NAME` names the link in the container. `com.docker.network.endpoint.sysctls=SETTINGS` sets the \
+                 kernel's settings of the link, such as `net.ipv4.conf.IFNAME.log_martians=1`, where `IFNAME` stands for its name. Several are \
+                 written with commas between them, and then the whole value stands in double quotes, which the shell must not take away.",
+            ),
         ],
     }],
     positionals: PAIR,

@@ -93,6 +93,7 @@ mod networks_ipv6;
 mod networks_killed;
 mod networks_many;
 mod networks_rootless;
+mod networks_roots;
 mod oci_cgroup;
 mod oci_engines;
 mod oci_exec;
@@ -161,6 +162,7 @@ mod vm_pools;
 mod vm_ready;
 mod vm_shares;
 mod vm_template;
+mod vm_users;
 mod volume_commands;
 mod volume_treatments;
 mod volumes;
@@ -195,6 +197,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_shares::TESTS,
     vm_pools::TESTS,
     vm_template::TESTS,
+    vm_users::TESTS,
     volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
@@ -306,6 +309,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     networks_ipv6::TESTS,
     networks_killed::TESTS,
     networks_rootless::TESTS,
+    networks_roots::TESTS,
     networks_many::TESTS,
     ports::TESTS,
     ports_input::TESTS,

@@ -35,6 +35,11 @@ pub(super) const TESTS: &[Test] = &[
         priorities,
     ),
     test(
+        "network_options::a_link_has_the_name_and_settings_that_were_asked_for",
+        NEEDS,
+        links,
+    ),
+    test(
         "network_options::those_of_a_pod_count_for_its_members",
         NEEDS,
         of_pods,
@@ -110,6 +115,46 @@ tote: invalid --gw-priority \"high\": give a whole number
 tote: invalid argument \"name=n1,gw-priority=high\" for \"--network\" flag: invalid gw-priority \"high\" of a network
 125
 ";
+    prints(cx, script, lines)
+}
+
+fn links(cx: &Context) -> Result<()> {
+    let script = r#"
+for n in 1 2; do tote network create --subnet 192.168.7$n.0/24 n$n >/dev/null; done
+name=com.docker.network.endpoint.ifname settings=com.docker.network.endpoint.sysctls
+tote run -d --network "name=n1,driver-opt=$name=lan,\"driver-opt=$settings=net.ipv4.conf.IFNAME.log_martians=1,net.ipv4.conf.IFNAME.accept_redirects=0\"" \
+    --name web "$IMAGE" sleep 300 >/dev/null
+see() { tote exec web busybox sh -c 'cd /sys/class/net; echo *; cd /proc/sys/net/ipv4/conf; cat lan/log_martians lan/accept_redirects; [ ! -d wan ] || cat wan/log_martians wan/accept_redirects' | xargs; }
+see
+tote exec web busybox nc 198.51.100.9 80 </dev/null
+tote network connect --driver-opt $name=wan --driver-opt "\"$settings=net.ipv4.conf.IFNAME.accept_redirects=0,net.ipv4.conf.IFNAME.log_martians=1\"" n2 web
+see
+tote restart -t 0 web >/dev/null; see
+tote inspect -f '{{range .NetworkSettings.Networks}}{{json .DriverOpts}},{{end}}' web
+tote network disconnect n2 web; see
+tote network connect --driver-opt $name=lan n2 web 2>&1 | grep -o 'File exists.*'
+tote network connect --driver-opt $settings=net.ipv4.conf.IFNAME.bogus=1 n2 web 2>&1 || echo $?; see
+tote network connect --driver-opt color=red n2 web 2>&1 || echo $?
+tote run --rm --network n1 --network "name=n2,driver-opt=$name=eth0" "$IMAGE" true 2>&1 || echo $?
+tote run --rm --network "name=n2,driver-opt=$settings=net.ipv4.ip_forward=1" "$IMAGE" true 2>&1 || echo $?
+"#;
+    let lines = r#"lan lo 1 0
+198.51.100.2
+lan lo wan 1 0 1 0
+lan lo wan 1 0 1 0
+{"com.docker.network.endpoint.ifname":"lan","com.docker.network.endpoint.sysctls":"net.ipv4.conf.IFNAME.log_martians=1,net.ipv4.conf.IFNAME.accept_redirects=0"},{"com.docker.network.endpoint.ifname":"wan","com.docker.network.endpoint.sysctls":"net.ipv4.conf.IFNAME.accept_redirects=0,net.ipv4.conf.IFNAME.log_martians=1"},
+lan lo 1 0
+File exists (os error 17)
+tote: cannot change the container's link to network n2: failed to set net/ipv4/conf/eth1/bogus of the container to "1": No such file or directory (os error 2)
+1
+lan lo 1 0
+tote: unknown option "color=red" of a container's link: there are com.docker.network.endpoint.ifname and com.docker.network.endpoint.sysctls
+1
+tote: cannot call two links of a container eth0: give one of them another name with driver-opt=com.docker.network.endpoint.ifname=NAME
+125
+tote: invalid argument "name=n2,driver-opt=com.docker.network.endpoint.sysctls=net.ipv4.ip_forward=1" for "--network" flag: invalid setting of a link "net.ipv4.ip_forward=1": give net.ipv4.conf.IFNAME.NAME=VALUE, or one of net.ipv6 or net.mpls
+125
+"#;
     prints(cx, script, lines)
 }
 

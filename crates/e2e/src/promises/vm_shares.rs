@@ -231,9 +231,11 @@ fn rights(cx: &Context) -> Result<()> {
             ensure!(has == "0000000000000000", "{pid} has {set} {has}");
         }
         if Need::Root.met() {
+            let user = status(pid, "Uid:")?;
+            let user: u32 = user.split_whitespace().next().unwrap_or_default().parse()?;
             ensure!(
-                status(pid, "Uid:")?.starts_with("65534"),
-                "no process but the server is root"
+                user >= 0x7800_0000,
+                "{pid} is of user {user}, and only the server is root"
             );
         }
     }

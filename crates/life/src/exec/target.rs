@@ -53,7 +53,7 @@ impl Target {
         let init = process::open(first.pid, first.start_time).ok_or_else(stopped)?;
         let own = Inside::read(home, &entry)?;
         let (inside, guest) = if crate::vm::is_in_vm(&entry.container) {
-            (crate::vm::sandbox(home.caller), Some(own))
+            (crate::vm::sandbox_of(home, &entry)?, Some(own))
         } else {
             (own, None)
         };

@@ -14,8 +14,8 @@ use super::attend::{MACHINE, PLAN, PROGRAM, place};
 use super::choose::{accel, board, program};
 use super::enter::{planned, sandbox};
 use super::guest::facts;
-use super::host::{LEAST, NOBODY, USUAL};
-use super::{kernel, shares};
+use super::host::{LEAST, USUAL};
+use super::{kernel, shares, user};
 use crate::{Caller, EngineError, Home};
 use rustix::fs::{Mode, OFlags};
 use std::fs::OpenOptions;
@@ -35,6 +35,9 @@ const OWN: &str = "tote-vm";
 
 /// Specification of the guest's container, for later processes.
 const GUEST: &str = "guest.json";
+
+/// User of the machine, for later processes.
+const USER: &str = "user";
 
 /// Directories of the sandbox's root.
 const DIRECTORIES: [&str; 6] = ["usr", "proc", "sys", "dev", "tmp", "vm"];
@@ -97,6 +100,8 @@ pub fn bundled(
         file(MACHINE),
         &serde_json::to_vec(&machine).map_err(VmFault::Description)?,
     )?;
+    let id = user::new(home.caller)?.unwrap_or_default();
+    write(USER, id.to_string().as_bytes())?;
     write(GUEST, &serde_json::to_vec(&guest).map_err(VmFault::Description)?)?;
     let mut mounts = binds;
     for (source, name) in [
@@ -111,7 +116,7 @@ pub fn bundled(
     let own = bind(&own, Path::new("/vm"), &["bind", "ro"]);
     // The mounts below this one come after it.
     mounts.insert(0, own);
-    Ok(Some((outside(bundle.spec, (machine.accel, mounts))?, root)))
+    Ok(Some((outside(bundle.spec, id, (machine.accel, mounts))?, root)))
 }
 
 /// Turns a process that is to be in the container into one of the sandbox that has the guest run it.
@@ -135,7 +140,7 @@ pub fn bundled_process(
     let bytes = planned((&spec, init), None, None, Stdin::Inherited)?
         .to_bytes()
         .bytes;
-    let mut outer = sandbox(Caller::Root).process;
+    let mut outer = sandbox(Some(user_of(bundle)?)).process;
     outer.args = vec![
         place(PROGRAM).display().to_string(),
         super::attend::VISIT.to_owned(),
@@ -143,6 +148,14 @@ pub fn bundled_process(
     outer.env = super::attend::packed(&bytes);
     (outer.terminal, outer.console_size) = terminal;
     Ok(outer)
+}
+
+/// Reads the user of a bundle's machine.
+fn user_of(bundle: &Path) -> Result<u32, VmFault> {
+    let path = bundle.join(OWN).join(USER);
+    let text = std::fs::read_to_string(&path).map_err(VmFault::file("read", &path))?;
+    let invalid = |_| VmFault::file("read", &path)(std::io::ErrorKind::InvalidData.into());
+    text.parse().map_err(invalid)
 }
 
 /// True for a bundle that is in a machine.
@@ -376,7 +389,7 @@ fn skeleton(home: &Home, mounts: &mut Vec<Mount>) -> Result<PathBuf, EngineError
 }
 
 /// Returns the specification of the sandbox.
-fn outside(spec: &Spec, (accel, binds): (Accel, Vec<Mount>)) -> Result<Spec, EngineError> {
+fn outside(spec: &Spec, user: u32, (accel, binds): (Accel, Vec<Mount>)) -> Result<Spec, EngineError> {
     let process = spec.process.clone().unwrap_or_default();
     let names = tote_vmm::CAPABILITIES.map(str::to_owned).to_vec();
     let mut linux = spec.linux.clone().unwrap_or_default();
@@ -417,8 +430,8 @@ fn outside(spec: &Spec, (accel, binds): (Accel, Vec<Mount>)) -> Result<Spec, Eng
             env: Vec::new(),
             cwd: "/".to_owned(),
             user: User {
-                uid: NOBODY,
-                gid: NOBODY,
+                uid: user,
+                gid: user,
                 ..User::default()
             },
             capabilities: Some(Capabilities {

@@ -30,5 +30,5 @@ pub(crate) fn at_disks_of_still(
     asked: &[u8],
 ) -> Result<Conversation, EngineError> {
     let order = tote_guest::at_disks((tote_guest::IMAGE_DISK, WRITES), false, asked);
-    boot(home, &entry.container, &Work::Order(order))
+    boot(home, &entry.container, &Work::Order(order)).map(|(talk, _)| talk)
 }

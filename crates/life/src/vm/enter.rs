@@ -4,10 +4,11 @@
 use super::VmFault;
 use super::attend::{PROGRAM, VISIT, packed, place};
 use super::guest::facts;
+use super::user;
 use crate::container::Entry;
 use crate::exec::{ExecError, Inside, Target, Users, all_capabilities, capabilities_of_filter, plan_here};
 use crate::rootfs::Source;
-use crate::{Caller, EngineError, Home};
+use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{AddressFamily, SocketType};
 use std::fs::File;
@@ -25,11 +26,19 @@ const NAMESPACES: [NamespaceType; 5] = [
     NamespaceType::Network,
 ];
 
-/// Returns what a process in a machine's sandbox shares with the attendant.
-pub fn sandbox(caller: Caller) -> Inside {
-    let user = (caller == Caller::User).then_some(NamespaceType::User);
+/// Returns what a process in the sandbox of a container's machine shares with the attendant.
+///
+/// # Errors
+/// [`VmFault::File`] where the ids of this user namespace cannot be read.
+pub fn sandbox_of(home: &Home, entry: &Entry) -> Result<Inside, VmFault> {
+    user::of_running(home.caller, entry).map(sandbox)
+}
+
+/// Returns what a process in a machine's sandbox shares with the attendant; without a user it has a user namespace, in which it is root.
+pub(crate) fn sandbox(id: Option<u32>) -> Inside {
+    let user = id.is_none().then_some(NamespaceType::User);
     let namespaces = NAMESPACES.into_iter().chain(user);
-    let id = if user.is_some() { 0 } else { super::host::NOBODY };
+    let id = id.unwrap_or_default();
     // Whatever ids the sandbox has, its processes use this one.
     let map = IdMapping {
         container_id: 0,

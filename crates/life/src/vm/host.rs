@@ -9,11 +9,12 @@ use super::kernel::{Files, files};
 use super::member::{self, Part};
 use super::shares;
 use super::template::{self, Fitting};
+use super::user;
 use crate::making::{Made, Making, Purpose};
 use crate::network::Joined;
 use crate::rootfs::{Source, Stored};
 use crate::volume::{Brought, VolumeDisk};
-use crate::{Caller, EngineError, Home, HostInit};
+use crate::{EngineError, Home, HostInit};
 use std::path::Path;
 use tote_bundle::{
     Bind, Capability, ContainerId, DeviceRequest, EnvOptions, Image, ImageConfig, MountRequest, MountSource,
@@ -30,9 +31,6 @@ pub(crate) const LEAST: u64 = 128;
 /// Memory that QEMU takes beside that of the guest, with its translations, in bytes.
 const OVERHEAD: u64 = 256 << 20;
 
-/// User without rights that root's machines belong to.
-pub(crate) const NOBODY: u32 = tote_networks::MACHINE_USER;
-
 /// Makes the guest's plan, in its byte form, once its place in networks is known.
 pub(crate) type GuestPlan<'a> = &'a dyn Fn(&Joined) -> Result<Bytes, EngineError>;
 
@@ -45,9 +43,10 @@ pub(crate) fn plan(
 ) -> Result<Made, EngineError> {
     let dry = making.purpose == Purpose::Plan;
     let kernel = files(making.home, dry)?;
-    let disks = disks(making, options, (stored, &brought.disks))?;
     let shared = shares::server(&brought.shares, vm.sharing, kernel.has_nine_p)?;
     let (way, shares) = shared.unzip();
+    let user = user::of(making.home.caller, making.id, way)?;
+    let disks = disks(making, options, (stored, &brought.disks), user)?;
     let machine = Machine {
         shares,
         ..machine(making.home, (vm, options), &disks, dry)?
@@ -64,7 +63,7 @@ pub(crate) fn plan(
         let guest = part.wrapped(making.id, &disks, guest(joined)?);
         described((making.id, part), (&machine, &disks), joined, guest)
     };
-    let mut outer = outside(options, making.home.caller, &kernel, (&machine, &disks));
+    let mut outer = outside(options, user, &kernel, (&machine, &disks));
     if let Some(template) = &template {
         outer.mounts.push(bind(&template.memory, template::MEMORY, true));
         outer.mounts.push(bind(&template.state, template::STATE, true));
@@ -135,11 +134,12 @@ fn described(
 }
 
 /// Returns the disks of the machine, as they are on this one: the image, the container's writes, and its volumes. The machine's user
-/// owns those that it writes to.
+/// owns those that it writes to, and may read the others, which several machines may have.
 fn disks(
     making: &Making<'_>,
     options: &RunOptions,
     (stored, volumes): (Option<&Stored>, &[VolumeDisk]),
+    user: Option<u32>,
 ) -> Result<Vec<Disk>, EngineError> {
     let (home, dry) = (making.home, making.purpose == Purpose::Plan);
     let mut disks = Vec::new();
@@ -172,11 +172,9 @@ fn disks(
         file: volume.file.clone(),
         readonly: volume.readonly,
     }));
-    let owner = (home.caller != Caller::User && !dry).then_some(NOBODY);
-    let own = disks.iter().filter(|disk| disk.serial != tote_guest::IMAGE_DISK);
-    for disk in own.filter(|_| owner.is_some()) {
-        let owned = std::os::unix::fs::lchown(&disk.file, owner, owner);
-        owned.map_err(VmFault::file("change the owner of", &disk.file))?;
+    if let Some(user) = user.filter(|_| !dry) {
+        let mut own = disks.iter().filter(|disk| disk.serial != tote_guest::IMAGE_DISK);
+        own.try_for_each(|disk| user::admit(disk, user))?;
     }
     Ok(disks)
 }
@@ -254,7 +252,7 @@ fn bind(source: &Path, name: &str, readonly: bool) -> MountRequest {
 /// Options of the sandbox: those of the container that concern this machine, and nothing to do for an intruder.
 fn outside(
     options: &RunOptions,
-    caller: Caller,
+    user: Option<u32>,
     files: &Files,
     (machine, disks): (&Machine, &[Disk]),
 ) -> RunOptions {
@@ -264,7 +262,7 @@ fn outside(
         env: EnvOptions::default(),
         workdir: None,
         // A user's sandbox has a user namespace, in which root is that user outside.
-        user: (caller != Caller::User).then(|| format!("{NOBODY}:{NOBODY}")),
+        user: user.map(|user| format!("{user}:{user}")),
         group_add: Vec::new(),
         mounts: vec![
             bind(&files.program, PROGRAM, true),

@@ -27,6 +27,7 @@ mod processes;
 mod shares;
 mod still;
 mod template;
+mod user;
 
 pub use attend::{attend, visit};
 pub use bring::bring;
@@ -34,7 +35,7 @@ pub use bundled::{ANNOTATION, Bundled, bundled, bundled_process, is_bundled};
 pub use choose::vmm_at;
 pub use copying::copying;
 pub(crate) use disks::{at_disks, at_disks_of_still};
-pub use enter::{attend_here, enter, enter_with_tools, sandbox, users};
+pub use enter::{attend_here, enter, enter_with_tools, sandbox_of, users};
 pub use kernel::{VmKernel, VmSource, setup};
 pub use processes::{GuestProcesses, processes};
 pub use still::StillMachine;

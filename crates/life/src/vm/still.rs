@@ -4,7 +4,7 @@ use super::ask::ask;
 use super::guest::{self, Bytes};
 use super::host;
 use super::member::Part;
-use super::{KILL_IN_GUEST, VmFault, sandbox};
+use super::{KILL_IN_GUEST, VmFault, sandbox_of};
 use crate::container::{Container, Stillness};
 use crate::exec::{Conversation, Target, converse_as};
 use crate::making::{Making, Purpose, no_files};
@@ -28,8 +28,12 @@ pub(super) enum Work {
     Waiting,
 }
 
-/// Boots the machine. It ends with this process.
-pub(super) fn boot(home: &Home, container: &Container, work: &Work) -> Result<Conversation, EngineError> {
+/// Boots the machine, which ends with this process. The way in which it has directories of this one comes with it.
+pub(super) fn boot(
+    home: &Home,
+    container: &Container,
+    work: &Work,
+) -> Result<(Conversation, Option<&'static str>), EngineError> {
     let options = options(container, work)?;
     let image = container.source()?;
     let mut source = Source::open(home, &image)?;
@@ -68,9 +72,10 @@ pub(super) fn boot(home: &Home, container: &Container, work: &Work) -> Result<Co
         let asked = (Some(&**stored), &brought, &guest as host::GuestPlan<'_>);
         host::plan(&making, (&vm, &Part::Still, &options), asked, None)?
     };
+    let shares = made.shares;
     let mut prepared = made.prepared((container.clone(), true), options, source, HostInit::default());
     let maps = prepared.ids.maps.take();
-    converse_as(&mut prepared.plan, |plan| {
+    let talk = converse_as(&mut prepared.plan, |plan| {
         let maps = maps.as_ref().filter(|_| plan.user_namespace.is_none());
         born(Creation {
             plan,
@@ -78,7 +83,8 @@ pub(super) fn boot(home: &Home, container: &Container, work: &Work) -> Result<Co
             maps,
             network: None,
         })
-    })
+    })?;
+    Ok((talk, shares))
 }
 
 /// Returns the options of the container that its files depend on, and no limits: the machine is this command's.
@@ -140,10 +146,12 @@ impl StillMachine {
     /// [`EngineError`].
     pub(super) fn boot(home: &Home, still: Stillness) -> Result<Self, EngineError> {
         let mut entry = still.entry().clone();
-        let talk = boot(home, &entry.container, &Work::Waiting)?;
+        let (talk, shares) = boot(home, &entry.container, &Work::Waiting)?;
+        entry.state.shares = shares.map(str::to_owned);
         let (pid, init) = talk.process()?;
         // In this machine it is alone.
         entry.container.pod = None;
+        let inside = sandbox_of(home, &entry)?;
         let target = Target {
             id: entry.container.id.to_string(),
             entry: Some(entry),
@@ -151,7 +159,7 @@ impl StillMachine {
             start_time: process::start_time(pid).unwrap_or_default(),
             init,
             cgroup: String::new(),
-            inside: sandbox(home.caller),
+            inside,
             guest: None,
         };
         Ok(Self {

@@ -4,9 +4,10 @@
 //! So a start looks for one name, and a template that fits no start any more is only a directory that `prune` removes.
 
 use super::VmFault;
-use super::host::{NOBODY, machine};
+use super::host::machine;
 use super::kernel::{Files, files, in_use, locked, put_in_place, unfinished};
-use crate::{Caller, EngineError, Home};
+use super::user;
+use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
@@ -196,8 +197,8 @@ pub fn create(
         created: record::now(),
     };
     let new = unfinished(&dir)?;
-    let made = save(home.caller, &kernel, machine, &new)
-        .map_err(EngineError::from)
+    let made = user::new(home.caller)
+        .and_then(|user| Ok(save(user, &kernel, machine, &new)?))
         .and_then(|()| Ok(record::write(&new.join(RECORD), &template)?))
         .and_then(|()| Ok(put_in_place(&new, &place)?));
     if made.is_err() {
@@ -208,8 +209,7 @@ pub fn create(
 
 /// Saves a machine into a directory. Its guest has run the kernel and tote, and nothing of anyone else's, so QEMU needs no sandbox around its
 /// own; as root's it has no right.
-fn save(caller: Caller, kernel: &Files, machine: Machine, new: &Path) -> Result<(), VmFault> {
-    let user = (caller != Caller::User).then_some(NOBODY);
+fn save(user: Option<u32>, kernel: &Files, machine: Machine, new: &Path) -> Result<(), VmFault> {
     let (memory_path, state_path) = (new.join(MEMORY), new.join(STATE));
     let make = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let memory = open(&memory_path, make, "make")?;

@@ -2,6 +2,7 @@
 
 use super::driver::NetworkDriver;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, PortBinding};
 use tote_network::{PublishedPort, Transport, Way};
@@ -29,6 +30,9 @@ pub struct Endpoint {
     /// How much the container's way out is to be by this network: by the one with the highest number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gw_priority: i64,
+    /// Options of the link, by docker's keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub driver_opts: BTreeMap<String, String>,
     /// The container's IPv6 address; `None` in a network without IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<Endpoint6>,

@@ -5,8 +5,8 @@ use crate::error::FormError;
 use crate::plan::{Errand, Idmap, Plan, Tree};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_network::{
-    Address, Attached, ContainerLink, IpvlanMode, Link6, LinkRules, Mac, MacvlanMode, Prefix, Rate, Sublink,
-    Tap,
+    Address, Attached, ContainerLink, IpvlanMode, Link6, LinkRules, LinkSetting, Mac, MacvlanMode, Prefix,
+    Rate, Sublink, Tap,
 };
 use tote_sys::Unlocked;
 
@@ -71,8 +71,11 @@ record!(ContainerLink {
     reflects,
     isolated,
     rate,
+    settings,
     tap,
 });
+
+record!(LinkSetting { file, value });
 
 choice!(Attached {
     0 Bridge(index),

@@ -64,7 +64,7 @@ fn bytes_stay_the_same() {
     });
     assert_eq!(
         (VERSION, sum),
-        (&b"tote plan 3\n"[..], 0x5d88_3b11_87fa_cae6),
+        (&b"tote plan 4\n"[..], 0x58c2_9a1d_8705_f5b9),
         "{sum:#x}"
     );
 }
@@ -73,7 +73,7 @@ fn bytes_stay_the_same() {
 fn only_this_version_is_read() {
     let plan = Plan::any(&mut Any::new(3));
     let bytes = plan.to_bytes().bytes;
-    let other = [b"tote plan 4\n", &bytes[VERSION.len()..]].concat();
+    let other = [b"tote plan 5\n", &bytes[VERSION.len()..]].concat();
     assert_eq!(Plan::from_bytes(&other, vec![]).unwrap_err(), FormError::Version);
     assert_eq!(Plan::from_bytes(b"", vec![]).unwrap_err(), FormError::Version);
 }

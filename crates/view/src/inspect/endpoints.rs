@@ -86,7 +86,7 @@ fn endpoint(of: &ContainerDetails, found: Option<&NetworkEndpoint>) -> Value {
         "IPAMConfig": null,
         "Links": found.filter(|one| !one.links.is_empty()).map(|one| &one.links),
         "Aliases": found.filter(|one| !one.aliases.is_empty()).map(|one| &one.aliases),
-        "DriverOpts": null,
+        "DriverOpts": found.filter(|one| !one.driver_opts.is_empty()).map(|one| &one.driver_opts),
         "GwPriority": found.map_or(0, |one| one.gw_priority),
         "DNSNames": found.filter(|one| one.network != DEFAULT_NETWORK).map(|one| of.names_in(one)),
         "NetworkID": text(|one| one.network_id.clone()),
