@@ -2,7 +2,7 @@
 
 use crate::outcome::{Aside, tell_network};
 use crate::{ErrandError, Maps, RuntimeError, Step};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Idmap, Plan, Tree};
@@ -34,14 +34,15 @@ impl Errands<'_> {
         made: &mut Made,
         warn: &mut dyn FnMut(String),
     ) -> Result<(), RuntimeError> {
+        if self.needs_no_child(errand, cgroup, made, warn)? {
+            return Ok(());
+        }
         match errand {
             Errand::Maps => {
                 if let Some(maps) = self.maps {
                     maps.write(child.pid)?;
                 }
             }
-            Errand::Idmap => made.idmap = Some(idmap()?),
-            Errand::IdmapOf(maps) => made.idmap = Some(user_namespace(maps)?),
             Errand::OomScore(score) => set_oom_score(child.pid, *score)?,
             Errand::Tree(tree) | Errand::Root(tree) => {
                 made.tree = Some(open_tree(tree, child, self.plan, warn)?);
@@ -49,6 +50,23 @@ impl Errands<'_> {
             Errand::Node(node) => made.tree = Some(make_node(node)?),
             Errand::NetDevices(path) => move_net_devices(self.plan, path)?,
             Errand::Network => made.network = Some(make_network(self.plan, child, self.network)?),
+            Errand::Watch => made.root = Some(watched_root(child, self.plan, warn)?),
+            Errand::Record | Errand::Hooks | Errand::Idmap | Errand::IdmapOf(_) | Errand::Cgroup => {}
+        }
+        Ok(())
+    }
+
+    /// Does an errand that the process is not needed for; false for any other errand.
+    fn needs_no_child(
+        &self,
+        errand: &Errand,
+        cgroup: &mut Option<Cgroup>,
+        made: &mut Made,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<bool, RuntimeError> {
+        match errand {
+            Errand::Idmap => made.idmap = Some(idmap()?),
+            Errand::IdmapOf(maps) => made.idmap = Some(user_namespace(maps)?),
             Errand::Cgroup => {
                 if let (Some(plan), None) = (self.cgroup, &*cgroup) {
                     *cgroup = Some(crate::cgroup::create(plan, warn)?);
@@ -57,10 +75,29 @@ impl Errands<'_> {
                     made.tasks = cgroup.open_tasks().map_err(ErrandError::Cgroup)?;
                 }
             }
-            Errand::Watch => made.root = Some(watched_root(child, self.plan, warn)?),
-            Errand::Record | Errand::Hooks => {}
+            _ => return Ok(false),
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Does the errands of the first gates before the process is born, as far as it is not needed for them: those gates are open for it
+    /// then. A birth that has much to do after the clone does better without: its parent works at the same time.
+    pub(crate) fn run_before(
+        &self,
+        cgroup: &mut Option<Cgroup>,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Vec<Made>, RuntimeError> {
+        let mut all = Vec::new();
+        for errands in &self.plan.gates {
+            let mut made = Made::default();
+            for errand in errands {
+                if !self.needs_no_child(errand, cgroup, &mut made, warn)? {
+                    return Ok(all);
+                }
+            }
+            all.push(made);
+        }
+        Ok(all)
     }
 }
 
@@ -70,7 +107,11 @@ pub(crate) fn bear(
     cgroup: Option<&Cgroup>,
     (seal, timings): (Option<&Sealing>, bool),
     guarded: bool,
+    open: &[Made],
 ) -> Result<Child, RuntimeError> {
+    let tasks: Vec<Vec<_>> = open.iter().map(Made::tasks).collect();
+    let parcels = open.iter().zip(&tasks);
+    let parcels: Vec<_> = parcels.map(|(made, tasks)| made.parcel(tasks)).collect();
     let _entered = PidNamespace::enter(plan.pid_namespace.as_ref())?;
     birth(&Birth {
         ops: &plan.ops,
@@ -79,6 +120,7 @@ pub(crate) fn bear(
         cgroup: cgroup.and_then(Cgroup::v2_dir),
         timings,
         seal,
+        parcels: &parcels,
         guarded,
     })
     .map_err(RuntimeError::Clone)
@@ -222,16 +264,22 @@ impl Made {
     /// Opens the gate. A child that failed before its gate does not hear that; its report says why, so this is not an
     /// error.
     pub(crate) fn hand_over(&self, child: &Child) -> Result<(), RuntimeError> {
-        let tasks: Vec<_> = self.tasks.iter().map(AsFd::as_fd).collect();
-        let parcel = Parcel {
+        match child.open_gate(&self.parcel(&self.tasks())) {
+            Err(Errno::PIPE | Errno::CONNRESET) | Ok(()) => Ok(()),
+            Err(errno) => Err(RuntimeError::Wait(errno)),
+        }
+    }
+
+    fn tasks(&self) -> Vec<BorrowedFd<'_>> {
+        self.tasks.iter().map(AsFd::as_fd).collect()
+    }
+
+    fn parcel<'a>(&'a self, tasks: &'a [BorrowedFd<'a>]) -> Parcel<'a> {
+        Parcel {
             idmap: self.idmap.as_ref().map(AsFd::as_fd),
             tree: self.tree.as_ref().map(AsFd::as_fd),
             network: self.network.as_ref().map(AsFd::as_fd),
-            tasks: &tasks,
-        };
-        match child.open_gate(&parcel) {
-            Err(Errno::PIPE | Errno::CONNRESET) | Ok(()) => Ok(()),
-            Err(errno) => Err(RuntimeError::Wait(errno)),
+            tasks,
         }
     }
 }

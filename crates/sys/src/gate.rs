@@ -1,4 +1,5 @@
-//! Gate between parent and child: the child waits there for a letter of the parent, which brings descriptors.
+//! Gate between parent and child: the child waits there for a letter of the parent, which brings descriptors. A gate whose
+//! descriptors were made before the birth is open from the beginning: the child has inherited them, and waits for nothing.
 
 use crate::join::set_namespaces;
 use crate::registers::Registers;
@@ -59,8 +60,12 @@ pub(crate) fn open(channel: BorrowedFd<'_>, parcel: &Parcel<'_>) -> Result<(), E
     .map(drop)
 }
 
-/// Waits in the child for the letter, and takes what comes with it.
+/// Passes an open gate in the child; else waits for the letter, and takes what comes with it.
 pub(crate) fn pass(registers: &mut Registers<'_>) -> Result<(), Errno> {
+    if let Some((parcel, rest)) = registers.parcels.split_first() {
+        registers.parcels = rest;
+        return inherit(parcel, registers);
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut letter = [0u8; LETTER];
@@ -98,6 +103,21 @@ pub(crate) fn pass(registers: &mut Registers<'_>) -> Result<(), Errno> {
                 registers.demoted |= enter_cgroup(tasks.as_fd())?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Takes the parcel of an open gate.
+fn inherit(parcel: &Parcel<'_>, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    // The parcel borrows the parent's descriptors, and a register owns one.
+    let own = |fd: Option<BorrowedFd<'_>>| fd.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3)).transpose();
+    registers.idmap = own(parcel.idmap)?.or(registers.idmap.take());
+    registers.tree = own(parcel.tree)?.or(registers.tree.take());
+    if let Some(network) = parcel.network {
+        set_namespaces(network, libc::CLONE_NEWNET as u32)?;
+    }
+    for tasks in parcel.tasks {
+        registers.demoted |= enter_cgroup(*tasks)?;
     }
     Ok(())
 }
