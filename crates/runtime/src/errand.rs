@@ -34,15 +34,14 @@ impl Errands<'_> {
         made: &mut Made,
         warn: &mut dyn FnMut(String),
     ) -> Result<(), RuntimeError> {
-        if self.needs_no_child(errand, cgroup, made, warn)? {
-            return Ok(());
-        }
         match errand {
             Errand::Maps => {
                 if let Some(maps) = self.maps {
                     maps.write(child.pid)?;
                 }
             }
+            Errand::Idmap => made.idmap = Some(idmap()?),
+            Errand::IdmapOf(maps) => made.idmap = Some(user_namespace(maps)?),
             Errand::OomScore(score) => set_oom_score(child.pid, *score)?,
             Errand::Tree(tree) | Errand::Root(tree) => {
                 made.tree = Some(open_tree(tree, child, self.plan, warn)?);
@@ -50,54 +49,42 @@ impl Errands<'_> {
             Errand::Node(node) => made.tree = Some(make_node(node)?),
             Errand::NetDevices(path) => move_net_devices(self.plan, path)?,
             Errand::Network => made.network = Some(make_network(self.plan, child, self.network)?),
+            Errand::Cgroup => self.open_cgroup(cgroup, made, warn)?,
             Errand::Watch => made.root = Some(watched_root(child, self.plan, warn)?),
-            Errand::Record | Errand::Hooks | Errand::Idmap | Errand::IdmapOf(_) | Errand::Cgroup => {}
+            Errand::Record | Errand::Hooks => {}
         }
         Ok(())
     }
 
-    /// Does an errand that the process is not needed for; false for any other errand.
-    fn needs_no_child(
+    fn open_cgroup(
         &self,
-        errand: &Errand,
         cgroup: &mut Option<Cgroup>,
         made: &mut Made,
         warn: &mut dyn FnMut(String),
-    ) -> Result<bool, RuntimeError> {
-        match errand {
-            Errand::Idmap => made.idmap = Some(idmap()?),
-            Errand::IdmapOf(maps) => made.idmap = Some(user_namespace(maps)?),
-            Errand::Cgroup => {
-                if let (Some(plan), None) = (self.cgroup, &*cgroup) {
-                    *cgroup = Some(crate::cgroup::create(plan, warn)?);
-                }
-                if let Some(cgroup) = cgroup.as_ref().or(self.joined) {
-                    made.tasks = cgroup.open_tasks().map_err(ErrandError::Cgroup)?;
-                }
-            }
-            _ => return Ok(false),
+    ) -> Result<(), RuntimeError> {
+        if let (Some(plan), None) = (self.cgroup, &*cgroup) {
+            *cgroup = Some(crate::cgroup::create(plan, warn)?);
         }
-        Ok(true)
+        if let Some(cgroup) = cgroup.as_ref().or(self.joined) {
+            made.tasks = cgroup.open_tasks().map_err(ErrandError::Cgroup)?;
+        }
+        Ok(())
     }
 
-    /// Does the errands of the first gates before the process is born, as far as it is not needed for them: those gates are open for it
-    /// then. A birth that has much to do after the clone does better without: its parent works at the same time.
+    /// Opens the cgroup of the first gates before the process is born, which then finds them open. Other errands take longer than
+    /// the process waits: its parent does them while it works.
     pub(crate) fn run_before(
         &self,
         cgroup: &mut Option<Cgroup>,
         warn: &mut dyn FnMut(String),
     ) -> Result<Vec<Made>, RuntimeError> {
-        let mut all = Vec::new();
-        for errands in &self.plan.gates {
+        let is_short = |errands: &&Vec<Errand>| matches!(errands[..], [Errand::Cgroup]);
+        let gates = self.plan.gates.iter().take_while(is_short);
+        let open = |_| {
             let mut made = Made::default();
-            for errand in errands {
-                if !self.needs_no_child(errand, cgroup, &mut made, warn)? {
-                    return Ok(all);
-                }
-            }
-            all.push(made);
-        }
-        Ok(all)
+            self.open_cgroup(cgroup, &mut made, warn).map(|()| made)
+        };
+        gates.map(open).collect()
     }
 }
 

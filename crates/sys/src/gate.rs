@@ -137,3 +137,52 @@ fn enter_cgroup(tasks: BorrowedFd<'_>) -> Result<bool, Errno> {
         other => other.map(|_| false),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ancestry, Birth, Event, Op, birth};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    #[test]
+    fn a_gate_that_is_open_is_not_waited_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tasks");
+        let file = std::fs::File::create_new(&path).unwrap();
+        let tasks = [file.as_fd()];
+        let open = Parcel {
+            tasks: &tasks,
+            ..Parcel::default()
+        };
+        let ops = [Op::Gate, Op::Gate, Op::Ready];
+        let child = birth(&Birth {
+            ops: &ops,
+            namespaces: 0,
+            ancestry: Ancestry::default(),
+            cgroup: None,
+            timings: false,
+            seal: None,
+            parcels: &[open],
+            guarded: false,
+        })
+        .unwrap();
+        child.open_gate(&Parcel::default()).unwrap();
+        let mut fds = [PollFd::from_borrowed_fd(child.channel(), PollFlags::IN)];
+        let limit = Timespec {
+            tv_sec: 20,
+            tv_nsec: 0,
+        };
+        let heard = poll(&mut fds, Some(&limit)) == Ok(1);
+        let event = heard.then(|| child.event());
+        child.kill();
+        assert!(
+            matches!(event, Some(Ok(Event::Ready))),
+            "it waits for a second letter"
+        );
+        assert_eq!(
+            std::fs::read(&path).unwrap(),
+            b"0",
+            "it has entered the cgroup of the open gate"
+        );
+    }
+}
