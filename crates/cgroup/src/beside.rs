@@ -54,7 +54,7 @@ fn layout_of(pid: u32, mounts: &str) -> Result<Layout, Error> {
 }
 
 fn read(path: String) -> Result<String, Error> {
-    std::fs::read_to_string(&path).map_err(|error| Error::Read {
+    crate::file::read_path(&path).map_err(|error| Error::Read {
         path: path.into(),
         source: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
     })

@@ -4,10 +4,10 @@ use super::DebugError;
 use crate::exec::{Inside, Target};
 use crate::proc::field;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags, open, statat};
+use rustix::fs::{Mode, OFlags, open, readlinkat};
 use tote_sandbox::{ALL_CAPABILITIES, SecurityModule};
 use tote_spec::{Capabilities, IdMapping, Linux, Namespace, NamespaceType, Process, Rlimit, User};
-use tote_sys::Errno;
+use tote_sys::{Errno, read_proc, read_proc_text};
 
 /// Kinds of namespaces, and their names in `/proc/PID/ns`.
 const NAMESPACES: [(NamespaceType, &str); 8] = [
@@ -47,11 +47,9 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
         pid,
         target: target.to_owned(),
     };
-    let start_time = tote_state::process::start_time(pid).ok_or_else(ended)?;
-    let init = tote_state::process::open(pid, start_time).ok_or_else(ended)?;
+    let (init, start_time) = tote_state::process::find(pid).ok_or_else(ended)?;
     let read = |name: &str| {
-        std::fs::read(format!("/proc/{pid}/{name}"))
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        read_proc_text(format!("/proc/{pid}/{name}"))
             .map_err(|source| unreadable((pid, start_time), target, source))
     };
     let (status, uid_map, gid_map) = (
@@ -124,14 +122,14 @@ fn unreadable((pid, start_time): (u32, u64), target: &str, source: std::io::Erro
 
 /// Whether this process may look into others that have more rights; root in a container usually may not.
 fn may_trace() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = read_proc_text("/proc/self/status").unwrap_or_default();
     let held = capabilities(&status).effective;
     held.iter().any(|name| name == "CAP_SYS_PTRACE")
 }
 
 /// Returns the command of a process; empty if it cannot be read.
 pub(super) fn command_of(pid: u32) -> Vec<String> {
-    let text = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = read_proc(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = text.split(|byte| *byte == 0);
     let mut words: Vec<String> = words
         .map(|word| String::from_utf8_lossy(word).into_owned())
@@ -186,13 +184,11 @@ fn namespaces(pid: u32) -> Vec<Namespace> {
         open(format!("/proc/{process}/ns"), flags, Mode::empty()).ok()
     };
     let (own, its) = (of("self"), of(&pid.to_string()));
-    let inode = |dir: &Option<OwnedFd>, name: &str| {
-        let found = statat(dir.as_ref()?, name, AtFlags::empty()).ok()?;
-        Some((found.st_dev, found.st_ino))
-    };
+    // The text names the namespace, and the kernel need not make a file of it, as it does to look at one.
+    let text = |dir: &Option<OwnedFd>, name: &str| readlinkat(dir.as_ref()?, name, Vec::new()).ok();
     let foreign = NAMESPACES
         .into_iter()
-        .filter(|(_, name)| inode(&own, name) != inode(&its, name));
+        .filter(|(_, name)| text(&own, name) != text(&its, name));
     foreign.map(|(kind, _)| Namespace { kind, path: None }).collect()
 }
 

@@ -60,7 +60,9 @@ fn filter_of(home: &Home, path: &Path) -> Option<Filter> {
     if !is_regular || !is_trusted {
         return None;
     }
-    let mut text = Vec::new();
+    // Without room for all of it, the first read would be of 32 bytes, and each further one of as many as all before.
+    let length = u64::try_from(found.st_size).unwrap_or_default().min(LONGEST);
+    let mut text = Vec::with_capacity(usize::try_from(length).unwrap_or_default() + 1);
     File::from(file).take(LONGEST).read_to_end(&mut text).ok()?;
     let spec: Spec<'_> = serde_json::from_slice(&text).ok()?;
     let profile = spec.linux.seccomp.get();

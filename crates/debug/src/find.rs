@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tote_bundle::Image;
 
-/// A process to join, and the container around it if that is only made for the session.
+/// A process to join, and the container around it if that is only made for the session. Both are large and are handed on many times.
 pub(super) struct Found<'a> {
-    pub target: Target,
+    pub target: Box<Target>,
     /// Command that the container would run; empty if it is not known.
     pub command: Vec<String>,
     /// Record of the container by another engine.
@@ -21,11 +21,12 @@ pub(super) struct Found<'a> {
     /// Places of the spec that another engine gave a runtime.
     pub(super) specs: Vec<PathBuf>,
     /// Ends after the session.
-    pub(super) still: Option<Still<'a>>,
+    pub(super) still: Option<Box<Still<'a>>>,
 }
 
 impl Found<'_> {
     fn running(target: Target) -> Self {
+        let target = Box::new(target);
         let command = match &target.entry {
             Some(entry) => entry.container.path_and_args.clone(),
             None => context::command_of(target.pid),
@@ -97,6 +98,8 @@ pub(crate) fn find<'a>(
 /// Time for which a container that is about to run, or whose end is being recorded, is waited for.
 const MOMENT: Duration = Duration::from_secs(2);
 
+// Inlined, its variables would be in the frame of every session, and each page of a frame is touched when the function begins.
+#[inline(never)]
 fn of_entry<'a>(
     home: &'a Home,
     entry: Entry,
@@ -116,11 +119,11 @@ fn of_entry<'a>(
         match Still::of_container(home, entry, warn) {
             Ok(still) => {
                 return Ok(Found {
-                    target: still.target()?,
+                    target: Box::new(still.target()?),
                     command,
                     other: None,
                     specs: Vec::new(),
-                    still: Some(still),
+                    still: Some(Box::new(still)),
                 });
             }
             // It may have started meanwhile, and then runs.
@@ -136,6 +139,8 @@ fn of_entry<'a>(
     }
 }
 
+// As `of_entry`.
+#[inline(never)]
 fn pod<'a>(home: &Home, name: &str) -> Result<Found<'a>, EngineError> {
     let pod = crate::pod::find(home, name)?;
     let infra = pod.infra().filter(|infra| infra.state.runs()).cloned();
@@ -143,14 +148,16 @@ fn pod<'a>(home: &Home, name: &str) -> Result<Found<'a>, EngineError> {
     Ok(Found::running(Target::of(home, infra)?))
 }
 
+// As `of_entry`.
+#[inline(never)]
 fn image<'a>(home: &'a Home, image: &Image, warn: &mut dyn FnMut(String)) -> Result<Found<'a>, EngineError> {
     let still = Still::of_image(home, image.clone(), warn)?;
     Ok(Found {
-        target: still.target()?,
+        target: Box::new(still.target()?),
         command: still.command(),
         other: None,
         specs: Vec::new(),
-        still: Some(still),
+        still: Some(Box::new(still)),
     })
 }
 

@@ -171,7 +171,7 @@ pub fn debug(
     let begun = &mut || forwards.settle();
     exec::visit(
         home,
-        (target, plan, namespaces),
+        (*target, plan, namespaces),
         (&request.exec, keys),
         begun,
         warn,

@@ -36,6 +36,8 @@ struct Disk {
 ///
 /// # Errors
 /// [`EngineError`]; the process is gone then.
+// Inlined, its variables would be in the frame of every session.
+#[inline(never)]
 pub(super) fn debug(
     home: &Home,
     found: Found<'_>,
@@ -83,7 +85,7 @@ pub(super) fn debug(
     let plan = vm::enter_with_tools((&target, &guest), &request.exec, users, (tools, &disk.superblock))?;
     exec::visit(
         home,
-        (target, plan, namespaces),
+        (*target, plan, namespaces),
         (&request.exec, keys),
         &mut || {},
         warn,

@@ -76,7 +76,7 @@ impl NotedProcess {
     /// Whether the number belongs to a later process than the one that was noted: it has started after the last change of the
     /// file, and its cgroups do not name the container. The time alone would be wrong on a machine whose clock was set.
     pub(super) fn is_reused(&self) -> bool {
-        let cgroups = std::fs::read_to_string(format!("/proc/{}/cgroup", self.pid)).unwrap_or_default();
+        let cgroups = tote_sys::read_proc_text(format!("/proc/{}/cgroup", self.pid)).unwrap_or_default();
         if cgroups.contains(&self.id) {
             return false;
         }

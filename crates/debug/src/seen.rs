@@ -2,7 +2,7 @@
 
 use super::lint;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2, readlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat, statat};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use tote_sandbox::RootLink;
@@ -61,27 +61,33 @@ impl Seen {
     /// Looks at a tree.
     pub(super) fn of(root: BorrowedFd<'_>, asked: &Asked) -> Result<Self, Errno> {
         let mut seen = Self::default();
-        for (paths, kind) in [
-            (&DIRECTORIES[..], FileType::Directory),
-            (&FILES[..], FileType::RegularFile),
-        ] {
-            for path in paths {
-                if is_there(root, path, kind)? {
-                    seen.shown.push((*path).to_owned());
-                }
+        let places = Places::open(root)?;
+        for path in DIRECTORIES {
+            if places.kind(path)? == Some(FileType::Directory) {
+                seen.shown.push(path.to_owned());
             }
         }
+        seen.links.push((PLACE.to_owned(), FOR_CNTR.to_owned(), false));
+        for path in [TIME_ZONE].iter().chain(&FILES) {
+            let text = match places.kind(path)? {
+                Some(FileType::Symlink) => places.linked(path)?,
+                Some(FileType::RegularFile) if *path == TIME_ZONE => Some(format!("{PLACE}{path}")),
+                Some(FileType::RegularFile) => {
+                    seen.shown.push((*path).to_owned());
+                    None
+                }
+                _ => None,
+            };
+            let link = text.map(|text| (text, (*path).to_owned(), true));
+            seen.links.extend(link);
+        }
         for path in COPIES {
-            match copied(root, path)? {
+            match places.copied(path)? {
                 Copied::Missing => {}
                 Copied::Content(content) => seen.copies.push((path.to_owned(), content)),
                 Copied::Closed => seen.shown.push(path.to_owned()),
             }
         }
-        let links = links(root)?.into_iter();
-        seen.links = links
-            .map(|RootLink { text, path, replaces }| (text, path, replaces))
-            .collect();
         seen.complaints = lint::complaints(root, &asked.command, asked.path.as_deref(), &asked.cwd);
         Ok(seen)
     }
@@ -113,63 +119,6 @@ pub(super) fn link(text: String, path: &str, replaces: bool) -> RootLink {
     RootLink { text, path, replaces }
 }
 
-/// Lists the links among the tools that lead to the container.
-fn links(root: BorrowedFd<'_>) -> Result<Vec<RootLink>, Errno> {
-    let mut links = vec![link(PLACE.to_owned(), FOR_CNTR, false)];
-    for path in [TIME_ZONE].iter().chain(&FILES) {
-        let text = match linked(root, path)? {
-            Some(text) => text,
-            None if *path == TIME_ZONE && is_there(root, path, FileType::RegularFile)? => {
-                format!("{PLACE}{path}")
-            }
-            None => continue,
-        };
-        links.push(link(text, path, true));
-    }
-    Ok(links)
-}
-
-/// Returns the path by which the session reaches a file of `/etc` that is a link in the container: of a time zone, the path says the
-/// name. `None` for other files, and for a link that leads out of the container's tree or to anything but a file.
-fn linked(root: BorrowedFd<'_>, path: &str) -> Result<Option<String>, Errno> {
-    let open = |flags, resolve| {
-        let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
-        match openat2(
-            root,
-            path,
-            flags,
-            Mode::empty(),
-            resolve | ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
-        ) {
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            found => found.map(Some),
-        }
-    };
-    let Some(own) = open(OFlags::NOFOLLOW, ResolveFlags::NO_SYMLINKS)? else {
-        return Ok(None);
-    };
-    let kind = |file: &OwnedFd| Ok::<_, Errno>(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode));
-    if kind(&own)? != FileType::Symlink {
-        return Ok(None);
-    }
-    let is_file = match open(OFlags::empty(), ResolveFlags::empty())? {
-        Some(found) => kind(&found)? == FileType::RegularFile,
-        None => false,
-    };
-    let text = readlinkat(&own, "", Vec::new())?;
-    let Some(text) = text.to_str().ok().filter(|_| is_file) else {
-        return Ok(None);
-    };
-    // The files are directly in /etc.
-    let below = text.strip_prefix("../").unwrap_or(text);
-    Ok(match text.strip_prefix('/') {
-        _ if below.split('/').any(|part| part == "..") => None,
-        Some(_) => Some(format!("{PLACE}{text}")),
-        None if below == text => Some(format!("{PLACE}/etc/{text}")),
-        None => Some(format!("{PLACE}/{below}")),
-    })
-}
-
 /// A file of the container.
 enum Copied {
     Missing,
@@ -178,26 +127,82 @@ enum Copied {
     Closed,
 }
 
-fn copied(root: BorrowedFd<'_>, path: &str) -> Result<Copied, Errno> {
-    if !is_there(root, path, FileType::RegularFile)? {
-        return Ok(Copied::Missing);
-    }
-    Ok(match tote_rootfs::read_in_root(root, path, COPIED) {
-        Ok(Some(content)) => Copied::Content(content),
-        Ok(None) => Copied::Missing,
-        Err(_) => Copied::Closed,
-    })
+/// Directories of a container's tree in which something is looked for: without following a link, which would lead to another place
+/// in a session.
+struct Places<'a> {
+    root: BorrowedFd<'a>,
+    /// `/etc`, unless it is missing or a link.
+    etc: Option<OwnedFd>,
 }
 
-/// True if the container has a file of that kind there, and no link: a link would lead to another place in a session.
-fn is_there(root: BorrowedFd<'_>, path: &str, kind: FileType) -> Result<bool, Errno> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let found = match openat2(root, path, flags, Mode::empty(), resolve) {
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
-        found => rustix::fs::fstat(found?)?,
-    };
-    Ok(FileType::from_raw_mode(found.st_mode) == kind)
+impl<'a> Places<'a> {
+    fn open(root: BorrowedFd<'a>) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let etc = match openat(root, c"etc", flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
+            etc => Some(etc?),
+        };
+        Ok(Self { root, etc })
+    }
+
+    /// Returns the directory and the name of a path, which is of an entry of the root or of `/etc`; `None` without that directory.
+    fn split<'p>(&self, path: &'p str) -> Option<(BorrowedFd<'_>, &'p str)> {
+        match path.strip_prefix("/etc/") {
+            Some(name) => Some((self.etc.as_ref()?.as_fd(), name)),
+            None => Some((self.root, path.trim_start_matches('/'))),
+        }
+    }
+
+    /// Returns the kind of a path; `None` if it is missing.
+    fn kind(&self, path: &str) -> Result<Option<FileType>, Errno> {
+        let Some((dir, name)) = self.split(path) else {
+            return Ok(None);
+        };
+        match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => Ok(None),
+            found => Ok(Some(FileType::from_raw_mode(found?.st_mode))),
+        }
+    }
+
+    /// Returns the path by which the session reaches a file of `/etc` that is a link in the container: of a time zone, the path says
+    /// the name. `None` for a link that leads out of the container's tree or to anything but a file.
+    fn linked(&self, path: &str) -> Result<Option<String>, Errno> {
+        let Some((dir, name)) = self.split(path) else {
+            return Ok(None);
+        };
+        let text = match readlinkat(dir, name, Vec::new()) {
+            Err(Errno::NOENT | Errno::INVAL) => return Ok(None),
+            text => text?,
+        };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let is_file = match openat2(self.root, path, flags, Mode::empty(), resolve) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => false,
+            found => FileType::from_raw_mode(fstat(&found?)?.st_mode) == FileType::RegularFile,
+        };
+        let Some(text) = text.to_str().ok().filter(|_| is_file) else {
+            return Ok(None);
+        };
+        // The files are directly in /etc.
+        let below = text.strip_prefix("../").unwrap_or(text);
+        Ok(match text.strip_prefix('/') {
+            _ if below.split('/').any(|part| part == "..") => None,
+            Some(_) => Some(format!("{PLACE}{text}")),
+            None if below == text => Some(format!("{PLACE}/etc/{text}")),
+            None => Some(format!("{PLACE}/{below}")),
+        })
+    }
+
+    fn copied(&self, path: &str) -> Result<Copied, Errno> {
+        if self.kind(path)? != Some(FileType::RegularFile) {
+            return Ok(Copied::Missing);
+        }
+        Ok(match tote_rootfs::read_in_root(self.root, path, COPIED) {
+            Ok(Some(content)) => Copied::Content(content),
+            Ok(None) => Copied::Missing,
+            Err(_) => Copied::Closed,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -236,13 +241,32 @@ mod tests {
         std::fs::write(dir.path().join("etc/hosts"), "").unwrap();
         std::os::unix::fs::symlink("hosts", dir.path().join("etc/passwd")).unwrap();
         let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
-        let is = |path, kind| is_there(root.as_fd(), path, kind).unwrap();
+        let places = Places::open(root.as_fd()).unwrap();
+        let is = |path, kind| places.kind(path).unwrap() == Some(kind);
         assert!(is("/etc/hosts", FileType::RegularFile));
         assert!(is("/etc", FileType::Directory));
         assert!(!is("/etc/hosts", FileType::Directory));
         assert!(!is("/etc/passwd", FileType::RegularFile), "a link");
-        assert!(!is("/etc/hosts/x", FileType::RegularFile));
         assert!(!is("/proc", FileType::Directory), "nothing");
+        std::fs::rename(dir.path().join("etc"), dir.path().join("real")).unwrap();
+        for entry in ["real", "missing"] {
+            let link = dir.path().join("etc");
+            std::os::unix::fs::symlink(entry, &link).unwrap();
+            let places = Places::open(root.as_fd()).unwrap();
+            assert_eq!(
+                places.kind("/etc/hosts").unwrap(),
+                None,
+                "the directory is a link"
+            );
+            std::fs::remove_file(link).unwrap();
+        }
+        std::fs::write(dir.path().join("etc"), "").unwrap();
+        let places = Places::open(root.as_fd()).unwrap();
+        assert_eq!(
+            places.kind("/etc/hosts").unwrap(),
+            None,
+            "the directory is a file"
+        );
     }
 
     #[test]
@@ -254,9 +278,9 @@ mod tests {
         }
         std::fs::write(at("usr/share/zoneinfo/Asia/Tokyo"), "").unwrap();
         let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        let links = || Seen::of(root.as_fd(), &Asked::default()).unwrap().links();
         let zone = || {
-            let found = links(root.as_fd()).unwrap();
-            let zone = found.into_iter().find(|link| link.path == TIME_ZONE);
+            let zone = links().into_iter().find(|link| link.path == TIME_ZONE);
             zone.map(|link| link.text)
         };
         assert_eq!(zone(), None);
@@ -277,9 +301,9 @@ mod tests {
         }
         std::fs::write(at("etc/localtime"), "").unwrap();
         assert_eq!(zone().as_deref(), Some("/target/etc/localtime"));
-        assert_eq!(links(root.as_fd()).unwrap().len(), 2, "no other file is a link");
+        assert_eq!(links().len(), 2, "no other file is a link");
         std::os::unix::fs::symlink("../usr/share/zoneinfo/Asia/Tokyo", at("etc/resolv.conf")).unwrap();
-        let last = links(root.as_fd()).unwrap().pop();
+        let last = links().pop();
         assert_eq!(last, Some(link(tokyo.to_owned(), "/etc/resolv.conf", true)));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::outcome::{Aside, tell_network};
 use crate::{ErrandError, Maps, RuntimeError, Step};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Idmap, Plan, Tree};
@@ -49,18 +49,42 @@ impl Errands<'_> {
             Errand::Node(node) => made.tree = Some(make_node(node)?),
             Errand::NetDevices(path) => move_net_devices(self.plan, path)?,
             Errand::Network => made.network = Some(make_network(self.plan, child, self.network)?),
-            Errand::Cgroup => {
-                if let (Some(plan), None) = (self.cgroup, &*cgroup) {
-                    *cgroup = Some(crate::cgroup::create(plan, warn)?);
-                }
-                if let Some(cgroup) = cgroup.as_ref().or(self.joined) {
-                    made.tasks = cgroup.open_tasks().map_err(ErrandError::Cgroup)?;
-                }
-            }
+            Errand::Cgroup => self.open_cgroup(cgroup, made, warn)?,
             Errand::Watch => made.root = Some(watched_root(child, self.plan, warn)?),
             Errand::Record | Errand::Hooks => {}
         }
         Ok(())
+    }
+
+    fn open_cgroup(
+        &self,
+        cgroup: &mut Option<Cgroup>,
+        made: &mut Made,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<(), RuntimeError> {
+        if let (Some(plan), None) = (self.cgroup, &*cgroup) {
+            *cgroup = Some(crate::cgroup::create(plan, warn)?);
+        }
+        if let Some(cgroup) = cgroup.as_ref().or(self.joined) {
+            made.tasks = cgroup.open_tasks().map_err(ErrandError::Cgroup)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the cgroup of the first gates before the process is born, which then finds them open. Other errands take longer than
+    /// the process waits: its parent does them while it works.
+    pub(crate) fn run_before(
+        &self,
+        cgroup: &mut Option<Cgroup>,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Vec<Made>, RuntimeError> {
+        let is_short = |errands: &&Vec<Errand>| matches!(errands[..], [Errand::Cgroup]);
+        let gates = self.plan.gates.iter().take_while(is_short);
+        let open = |_| {
+            let mut made = Made::default();
+            self.open_cgroup(cgroup, &mut made, warn).map(|()| made)
+        };
+        gates.map(open).collect()
     }
 }
 
@@ -70,7 +94,11 @@ pub(crate) fn bear(
     cgroup: Option<&Cgroup>,
     (seal, timings): (Option<&Sealing>, bool),
     guarded: bool,
+    open: &[Made],
 ) -> Result<Child, RuntimeError> {
+    let tasks: Vec<Vec<_>> = open.iter().map(Made::tasks).collect();
+    let parcels = open.iter().zip(&tasks);
+    let parcels: Vec<_> = parcels.map(|(made, tasks)| made.parcel(tasks)).collect();
     let _entered = PidNamespace::enter(plan.pid_namespace.as_ref())?;
     birth(&Birth {
         ops: &plan.ops,
@@ -79,6 +107,7 @@ pub(crate) fn bear(
         cgroup: cgroup.and_then(Cgroup::v2_dir),
         timings,
         seal,
+        parcels: &parcels,
         guarded,
     })
     .map_err(RuntimeError::Clone)
@@ -222,16 +251,22 @@ impl Made {
     /// Opens the gate. A child that failed before its gate does not hear that; its report says why, so this is not an
     /// error.
     pub(crate) fn hand_over(&self, child: &Child) -> Result<(), RuntimeError> {
-        let tasks: Vec<_> = self.tasks.iter().map(AsFd::as_fd).collect();
-        let parcel = Parcel {
+        match child.open_gate(&self.parcel(&self.tasks())) {
+            Err(Errno::PIPE | Errno::CONNRESET) | Ok(()) => Ok(()),
+            Err(errno) => Err(RuntimeError::Wait(errno)),
+        }
+    }
+
+    fn tasks(&self) -> Vec<BorrowedFd<'_>> {
+        self.tasks.iter().map(AsFd::as_fd).collect()
+    }
+
+    fn parcel<'a>(&'a self, tasks: &'a [BorrowedFd<'a>]) -> Parcel<'a> {
+        Parcel {
             idmap: self.idmap.as_ref().map(AsFd::as_fd),
             tree: self.tree.as_ref().map(AsFd::as_fd),
             network: self.network.as_ref().map(AsFd::as_fd),
-            tasks: &tasks,
-        };
-        match child.open_gate(&parcel) {
-            Err(Errno::PIPE | Errno::CONNRESET) | Ok(()) => Ok(()),
-            Err(errno) => Err(RuntimeError::Wait(errno)),
+            tasks,
         }
     }
 }

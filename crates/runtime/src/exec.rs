@@ -64,7 +64,8 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
         maps: None,
         network: None,
     });
-    let born_in = |cgroup| errand::bear(entry.plan, cgroup, (seal.as_ref(), false), false);
+    let made = newborn.open_gates(reception.warn)?;
+    let born_in = |cgroup| errand::bear(entry.plan, cgroup, (seal.as_ref(), false), false, &made);
     let child = match born_in(entry.cgroup) {
         Err(RuntimeError::Clone(Errno::ACCESS))
             if entry.cgroup.is_some_and(|cgroup| cgroup.v2_dir().is_some()) =>
@@ -74,6 +75,7 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
         }
         other => other,
     }?;
+    drop(made);
     newborn.child = Some(child);
     let passed = through(entry, &mut newborn, reception);
     match (passed, newborn.child) {

@@ -41,13 +41,13 @@ pub fn security_module() -> SecurityModule {
 /// True if setgroups(2) is allowed in the user namespace of a process, given by its directory in /proc.
 #[must_use]
 pub fn groups_allowed(process: &str) -> bool {
-    let text = std::fs::read_to_string(format!("{process}/setgroups")).unwrap_or_default();
+    let text = tote_sys::read_proc_text(format!("{process}/setgroups")).unwrap_or_default();
     text.trim() != "deny"
 }
 
 /// Reads the value of this process.
 fn oom_score_adj() -> i32 {
-    std::fs::read_to_string("/proc/self/oom_score_adj")
+    tote_sys::read_proc_text("/proc/self/oom_score_adj")
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(0)

@@ -12,6 +12,8 @@ pub(crate) struct Newborn<'a> {
     pub(crate) errands: Errands<'a>,
     pub(crate) child: Option<Child>,
     pub(crate) cgroup: Option<Cgroup>,
+    /// Number of gates that were open at the birth.
+    opened: usize,
     /// True if the process has yet to name its descendant. It does so once: afterwards others could send such an event.
     descends: bool,
 }
@@ -32,6 +34,7 @@ impl<'a> Newborn<'a> {
             errands,
             child: None,
             cgroup: None,
+            opened: 0,
             descends: errands.plan.descends(),
         }
     }
@@ -52,6 +55,7 @@ impl<'a> Newborn<'a> {
             self.cgroup.as_ref(),
             how,
             guarded,
+            &[],
         )?);
         Ok(())
     }
@@ -60,10 +64,17 @@ impl<'a> Newborn<'a> {
         self.child.as_ref().ok_or(RuntimeError::Wait(Errno::CHILD))
     }
 
-    /// Does the parent's errands for each gate of the plan, and opens it.
+    /// Does the errands of the first gates before the birth, and returns what was made for each of them.
+    pub(crate) fn open_gates(&mut self, warn: &mut dyn FnMut(String)) -> Result<Vec<Made>, RuntimeError> {
+        let made = self.errands.run_before(&mut self.cgroup, warn)?;
+        self.opened = made.len();
+        Ok(made)
+    }
+
+    /// Does the parent's errands for each gate of the plan that is not open yet, and opens it.
     pub(crate) fn pass_gates(&mut self, attendant: &mut dyn Attendant) -> Result<(), RuntimeError> {
         let plan = self.errands.plan;
-        for errands in &plan.gates {
+        for errands in plan.gates.iter().skip(self.opened) {
             let made = match self.run(errands, attendant) {
                 Ok(made) => made,
                 Err(error) => return Err(self.reported(attendant).unwrap_or(error)),

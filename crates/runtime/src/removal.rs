@@ -36,6 +36,7 @@ pub fn remove_tree(path: &Path, maps: Option<&Maps>) -> Result<(), RuntimeError>
         cgroup: None,
         timings: false,
         seal: None,
+        parcels: &[],
         guarded: false,
     })
     .map_err(RuntimeError::Clone)?;

@@ -57,6 +57,9 @@ impl Event {
 
 /// Appends them, in one write: lines of several writers do not mix. What cannot be noted has happened all the same.
 pub fn append(home: &Home, events: &[Event]) {
+    if events.is_empty() {
+        return;
+    }
     let mut text = Vec::new();
     for event in events {
         if let Ok(line) = serde_json::to_vec(event) {

@@ -1,11 +1,11 @@
 //! Processes by id and start time.
 
 use crate::StateError;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::CString;
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Errno, best_effort, read_proc_text, send_signal};
 
 /// Replaces this process's command line by `words`. Users of the host can read the command line as long as the
 /// process lives, and it may hold secrets (`-e`, `--build-arg`).
@@ -40,7 +40,7 @@ pub fn start_time(pid: u32) -> Option<u64> {
 /// # Errors
 /// Those of open(2) and read(2).
 pub fn read_start_time(pid: u32) -> std::io::Result<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let stat = read_proc_text(format!("/proc/{pid}/stat"))?;
     parse_start_time(&stat).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
 }
 
@@ -52,7 +52,7 @@ fn parse_start_time(stat: &str) -> Option<u64> {
 
 /// True if a process has ended or is about to; some of its descriptors may still be open.
 pub fn is_ending(pid: u32, started: u64) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = read_proc_text(format!("/proc/{pid}/stat")).unwrap_or_default();
     parse_start_time(&stat) != Some(started) || parse_flags(&stat).is_none_or(|flags| flags & EXITING != 0)
 }
 
@@ -63,6 +63,18 @@ const EXITING: u32 = 4;
 fn parse_flags(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split(' ').nth(6)?.parse().ok()
+}
+
+/// Opens a pidfd of the process with that id, and returns its start time as well. `None` if there is no such process, or if it has ended
+/// and its parent has waited for it meanwhile.
+pub fn find(pid: u32) -> Option<(OwnedFd, u64)> {
+    let pidfd = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
+    let started = start_time(pid)?;
+    // As long as the process can be sent a signal, the number is still its own. One that must not be sent to is there, too.
+    match send_signal(pidfd.as_fd(), 0) {
+        Ok(()) | Err(Errno::PERM) => Some((pidfd, started)),
+        Err(_) => None,
+    }
 }
 
 /// Opens a pidfd of a process, if it is still the one with that start time and has not ended.
@@ -84,7 +96,7 @@ pub fn reach(pid: u32, started: u64) -> Result<Option<OwnedFd>, StateError> {
         opened => opened.map_err(StateError::Process)?,
     };
     // The start time is read after the pidfd is open: from here on the number cannot change hands unnoticed.
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+    match read_proc_text(format!("/proc/{pid}/stat")) {
         Ok(stat) => Ok(Some(pidfd).filter(|_| parse_start_time(&stat) == Some(started))),
         Err(error) => match Errno::from_io_error(&error) {
             Some(Errno::NOENT | Errno::SRCH) => Ok(None),
@@ -118,6 +130,12 @@ mod tests {
         }
         let own = start_time(std::process::id()).unwrap();
         assert!(own > 0);
+        let (pidfd, started) = find(std::process::id()).unwrap();
+        assert_eq!(started, own);
+        send_signal(pidfd.as_fd(), 0).unwrap();
+        for none in [0, u32::MAX >> 2, u32::MAX] {
+            assert!(find(none).is_none(), "{none}");
+        }
         assert!(!is_ending(std::process::id(), own));
         assert!(is_ending(std::process::id(), own + 1), "it is another one");
         assert_eq!(

@@ -44,6 +44,8 @@ pub struct Birth<'a> {
     pub timings: bool,
     /// Seal for a process that no other process sees yet, whose parent is not sealed.
     pub seal: Option<&'a Sealing>,
+    /// Parcels of the first gates, which were made before the birth: the child finds these gates open.
+    pub parcels: &'a [Parcel<'a>],
     /// True if the caller may leave before the child ends: a [`Guardian`] is the child's parent then. Impossible with
     /// an ancestry, with [`Op::Descend`], and for a caller whose children are born in another PID namespace.
     pub guarded: bool,
@@ -98,7 +100,7 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         // The child must not be the last holder of the seal: it would wait for its release when it executes the
         // program.
         crate::settle_seal();
-        child::run(birth.ops, birth.seal, theirs.as_fd(), clock.as_ref())
+        child::run(birth, theirs.as_fd(), clock.as_ref())
     };
     let ancestry = &birth.ancestry;
     let mut guardian = None;
@@ -123,7 +125,7 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
 }
 
 impl Child {
-    /// Lets the child pass its next [`Op::Gate`], and hands over the parcel.
+    /// Lets the child pass its next [`Op::Gate`] that was not open at its birth, and hands over the parcel.
     ///
     /// # Errors
     /// `EPIPE` when the child is gone: its failure or its exit status tells why. `EINVAL` for more than twenty

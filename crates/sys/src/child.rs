@@ -6,8 +6,8 @@ use crate::registers::Registers;
 use crate::text::TEXT;
 use crate::timings::Clock;
 use crate::{
-    Errno, Event, Op, Sealing, console, copy, cover, descend, fresh, gate, hook, identity, inherited, join,
-    mount, namespace, node, park, pid1, prctl, procfs, removal, rlimit, root, schedule, signal, socket,
+    Birth, Errno, Event, Op, Sealing, console, copy, cover, descend, fresh, gate, hook, identity, inherited,
+    join, mount, namespace, node, park, pid1, prctl, procfs, removal, rlimit, root, schedule, signal, socket,
     start, switch,
 };
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -16,11 +16,13 @@ use rustix::net::SendFlags;
 use std::ffi::CStr;
 
 /// Performs the operations in the child, in the namespaces that the clone made; does not return.
-pub(crate) fn run(ops: &[Op], seal: Option<&Sealing>, channel: BorrowedFd<'_>, clock: Option<&Clock>) -> ! {
+pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clock>) -> ! {
+    let (ops, seal) = (birth.ops, birth.seal);
     signal::reset();
     // Files made on the way get exactly the modes given for them, whatever the caller's umask is.
     rustix::process::umask(Mode::WGRP | Mode::WOTH);
     let mut registers = Registers::new(channel);
+    registers.parcels = birth.parcels;
     if let Some(Err(errno)) = seal.map(Sealing::perform) {
         registers
             .text

@@ -1,4 +1,5 @@
-//! Gate between parent and child: the child waits there for a letter of the parent, which brings descriptors.
+//! Gate between parent and child: the child waits there for a letter of the parent, which brings descriptors. A gate whose
+//! descriptors were made before the birth is open from the beginning: the child has inherited them, and waits for nothing.
 
 use crate::join::set_namespaces;
 use crate::registers::Registers;
@@ -59,8 +60,12 @@ pub(crate) fn open(channel: BorrowedFd<'_>, parcel: &Parcel<'_>) -> Result<(), E
     .map(drop)
 }
 
-/// Waits in the child for the letter, and takes what comes with it.
+/// Passes an open gate in the child; else waits for the letter, and takes what comes with it.
 pub(crate) fn pass(registers: &mut Registers<'_>) -> Result<(), Errno> {
+    if let Some((parcel, rest)) = registers.parcels.split_first() {
+        registers.parcels = rest;
+        return inherit(parcel, registers);
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut letter = [0u8; LETTER];
@@ -102,6 +107,21 @@ pub(crate) fn pass(registers: &mut Registers<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Takes the parcel of an open gate.
+fn inherit(parcel: &Parcel<'_>, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    // The parcel borrows the parent's descriptors, and a register owns one.
+    let own = |fd: Option<BorrowedFd<'_>>| fd.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3)).transpose();
+    registers.idmap = own(parcel.idmap)?.or(registers.idmap.take());
+    registers.tree = own(parcel.tree)?.or(registers.tree.take());
+    if let Some(network) = parcel.network {
+        set_namespaces(network, libc::CLONE_NEWNET as u32)?;
+    }
+    for tasks in parcel.tasks {
+        registers.demoted |= enter_cgroup(*tasks)?;
+    }
+    Ok(())
+}
+
 /// Moves this process into a v1 cgroup; true if it had to give up a real-time policy for that.
 ///
 /// The `cpu` controller takes no real-time process where `cpu.rt_runtime_us` is 0, as it is in every new group. The
@@ -115,5 +135,54 @@ fn enter_cgroup(tasks: BorrowedFd<'_>) -> Result<bool, Errno> {
             rustix::io::write(tasks, b"0").map(|_| true)
         }
         other => other.map(|_| false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ancestry, Birth, Event, Op, birth};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    #[test]
+    fn a_gate_that_is_open_is_not_waited_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tasks");
+        let file = std::fs::File::create_new(&path).unwrap();
+        let tasks = [file.as_fd()];
+        let open = Parcel {
+            tasks: &tasks,
+            ..Parcel::default()
+        };
+        let ops = [Op::Gate, Op::Gate, Op::Ready];
+        let child = birth(&Birth {
+            ops: &ops,
+            namespaces: 0,
+            ancestry: Ancestry::default(),
+            cgroup: None,
+            timings: false,
+            seal: None,
+            parcels: &[open],
+            guarded: false,
+        })
+        .unwrap();
+        child.open_gate(&Parcel::default()).unwrap();
+        let mut fds = [PollFd::from_borrowed_fd(child.channel(), PollFlags::IN)];
+        let limit = Timespec {
+            tv_sec: 20,
+            tv_nsec: 0,
+        };
+        let heard = poll(&mut fds, Some(&limit)) == Ok(1);
+        let event = heard.then(|| child.event());
+        child.kill();
+        assert!(
+            matches!(event, Some(Ok(Event::Ready))),
+            "it waits for a second letter"
+        );
+        assert_eq!(
+            std::fs::read(&path).unwrap(),
+            b"0",
+            "it has entered the cgroup of the open gate"
+        );
     }
 }

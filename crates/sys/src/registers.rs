@@ -1,6 +1,7 @@
 //! Registers of the child: results of operations that later operations need.
 
 use crate::Errno;
+use crate::Parcel;
 use crate::brought::Brought;
 use crate::fresh::Fresh;
 use crate::text::Text;
@@ -10,6 +11,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) struct Registers<'a> {
     /// The child's end of the conversation.
     pub(crate) channel: BorrowedFd<'a>,
+    /// Parcels of the next gates, which are open already.
+    pub(crate) parcels: &'a [Parcel<'a>],
     /// Child's end of the conversation with the command that starts the container.
     pub(crate) conversation: Option<OwnedFd>,
     /// The container's root.
@@ -49,6 +52,7 @@ impl<'a> Registers<'a> {
     pub(crate) fn new(channel: BorrowedFd<'a>) -> Self {
         Self {
             channel,
+            parcels: &[],
             conversation: None,
             root: None,
             beneath: None,

@@ -253,12 +253,18 @@ pub(crate) fn with_absolute<T>(path: &CStr, act: impl FnOnce(&CStr) -> Result<T,
 pub(crate) fn write(root: BorrowedFd<'_>, path: &CStr, mode: u32, content: &[u8]) -> Result<(), Errno> {
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let own = in_root(false) | ResolveFlags::NO_XDEV;
-    let open = || openat2(root, path, flags, Mode::from_raw_mode(mode), own);
-    let file = match open() {
+    let open = |flags| openat2(root, path, flags, Mode::from_raw_mode(mode), own);
+    let opened = match open(flags | OFlags::EXCL) {
+        // A new file is a regular one, of a file system in which files can be made.
+        Ok(new) => return write_all(new.as_fd(), content),
         Err(Errno::NOENT) => {
             drop(parent(root, path)?);
-            open()?
+            open(flags)
         }
+        Err(Errno::EXIST) => open(flags),
+        other => other,
+    };
+    let file = match opened {
         Err(Errno::XDEV) => match instead_of_link(root, path, mode)? {
             Some(file) => file,
             None => return Ok(()),

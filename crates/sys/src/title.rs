@@ -10,7 +10,7 @@ use std::ffi::CStr;
 /// From here on this process finds its own arguments empty; its environment variables keep their values. The process
 /// must have one thread only.
 pub fn set_title(title: &CStr) {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let stat = crate::read_proc_text("/proc/self/stat").unwrap_or_default();
     let Some([arguments, environment]) = places(&stat) else {
         return;
     };

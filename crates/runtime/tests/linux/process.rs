@@ -133,6 +133,7 @@ fn the_listener_of_a_filter() {
             cgroup: None,
             timings: false,
             seal: None,
+            parcels: &[],
             guarded: false,
         })
         .unwrap();
