@@ -8,19 +8,16 @@ use crate::link_state;
 use crate::netlink::Socket;
 use crate::route::routes;
 use crate::rule::Expression::{
-    Accept, Destination, Drop, Established, From, Icmp6, Ipv4, Ipv6, Masquerade, NotEstablished, NotIpv4,
-    NotSource, NotSource6, NotTo, NotToPrefix, NotTranslated, Source, Source6, To, Translated,
+    Accept, Destination, Drop, Established, From, Icmp6, Ipv4, Ipv6, Masquerade, NotIpv4, NotSource,
+    NotSource6, NotTo, Source, Source6, To, Translated,
 };
 use crate::subnet::{Address, LOOPBACK, Prefix};
-use crate::surroundings::{PREFIX, Surroundings};
-use crate::{Subnet, Subnet6, clients, forwarding, kind, parted, published, published_port};
+use crate::surroundings::Surroundings;
+use crate::{Subnet, Subnet6, forwarding, guard, kind, parted};
 use rustix::net::netdevice::index_to_name;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use tote_sys::Errno;
-
-/// The chain that keeps the links from becoming a router's which were switched to forwarding.
-const GUARD: &str = "guard";
 
 /// Types of the messages by which hosts find each other's hardware addresses (RFC 4861).
 const NEIGHBOUR_SOLICITATION: u8 = 135;
@@ -106,19 +103,15 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         attempt: "change",
         source,
     };
-    let mut chains = chains(bridge);
-    if !bridge.internal {
-        // Before any link lets packets pass, the rules are there that say which.
-        let guarded = forwarding::to_allow(&surroundings.exits(), note).map_err(change)?;
-        if !guarded.is_empty() {
-            chains.push(guard(&guarded));
-        }
+    let chains = chains(bridge);
+    if bridge.internal {
+        filter::put(&chains).map_err(|source| NetworkError::Filter {
+            attempt: "make rules in",
+            source,
+        })?;
+    } else {
+        guard::put(&chains, &surroundings.exits(), note)?;
     }
-    let put = |source| NetworkError::Filter {
-        attempt: "make rules in",
-        source,
-    };
-    filter::put(&chains).map_err(put)?;
     let about = BridgeLink {
         name: bridge.name,
         alias: bridge.alias,
@@ -137,7 +130,6 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         if bridge.ipv6.is_some() && !forwarding::allow_own(bridge.name, Protocol::Ipv6).map_err(change)? {
             warning = Some(no_router(bridge.name));
         }
-        forwarding::allow(&surroundings.exits(), note).map_err(change)?;
         let dropped = filter::foreign_drop().map_err(read)?;
         warning = dropped.map(|dropped| blocked(bridge.name, &dropped)).or(warning);
     }
@@ -184,20 +176,7 @@ fn follow(socket: &Socket, bridge: &Bridge<'_>, note: &Path) -> Result<(), Netwo
     if bridge.internal || !leads_elsewhere(socket, has_ipv6)? {
         return Ok(());
     }
-    let exits = &Surroundings::read(socket, has_ipv6)?.exits();
-    let change = |source| NetworkError::Forwarding {
-        attempt: "change",
-        source,
-    };
-    // The rules about a link are there before it lets packets pass.
-    let guarded = forwarding::to_allow(exits, note).map_err(change)?;
-    if !guarded.is_empty() {
-        filter::put(&[guard(&guarded)]).map_err(|source| NetworkError::Filter {
-            attempt: "make rules in",
-            source,
-        })?;
-    }
-    forwarding::allow(exits, note).map_err(change)
+    guard::put(&[], &Surroundings::read(socket, has_ipv6)?.exits(), note)
 }
 
 /// Whether this caller, on this machine, can make bridges; asks the kernel, and makes nothing.
@@ -208,12 +187,13 @@ pub fn check_bridges() -> Result<(), NetworkError> {
     kind::probe("bridge").map_err(NetworkError::NoBridges)
 }
 
-/// Takes a network down: its bridge and its rules, and with the last network's the table and the settings that the note
-/// names. Doing it twice does no harm. A link of that name and another alias stays.
+/// Takes a network down: its bridge and its rules, and with those of the last network of all state roots the table, and the settings
+/// of links as they were. `is_last` says that it is the last one of this state root, which needs no `note` then. Doing it twice does no harm. A link of
+/// that name and another alias stays.
 ///
 /// # Errors
 /// [`NetworkError`].
-pub fn take_down((name, alias): (&str, &str), note: &Path) -> Result<(), NetworkError> {
+pub fn take_down((name, alias): (&str, &str), note: &Path, is_last: bool) -> Result<(), NetworkError> {
     let socket = Socket::new().map_err(NetworkError::Look)?;
     match link_state::state_of(&socket, name) {
         Ok(state) if state.is_bridge_of(alias) => link::remove_link(&socket, name)?,
@@ -223,20 +203,7 @@ pub fn take_down((name, alias): (&str, &str), note: &Path) -> Result<(), Network
     parted::remove_marked(&socket)?;
     let hooks = [Hook::Raw, Hook::Input, Hook::Forward, Hook::Postrouting];
     let names = hooks.map(|hook| chain_name(name, hook));
-    let remove = |source| NetworkError::Filter {
-        attempt: "remove rules from",
-        source,
-    };
-    let last = [&[GUARD], &published_port::CHAINS[..], &clients::CHAINS].concat();
-    if filter::remove(&names, &last, published::without).map_err(remove)? {
-        let put_back = |source| NetworkError::Forwarding {
-            attempt: "put back",
-            source,
-        };
-        clients::forget_here();
-        forwarding::put_back(note).map_err(put_back)?;
-    }
-    Ok(())
+    guard::remove(&names, note, is_last)
 }
 
 /// The IPv4 networks to which the host has routes, but for the default route.
@@ -351,29 +318,6 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
             ],
         ),
     ]
-}
-
-/// A link that was switched to forwarding lets nothing pass but what networks of tote's are for, and what others have
-/// translated on purpose.
-fn guard(exits: &[Exit]) -> Chain {
-    let rule = |exit: &Exit| {
-        vec![
-            match exit.protocol {
-                Protocol::Ipv4 => Ipv4,
-                Protocol::Ipv6 => Ipv6,
-            },
-            NotEstablished,
-            NotTranslated,
-            From(exit.link.clone()),
-            NotToPrefix(PREFIX),
-            Drop,
-        ]
-    };
-    Chain {
-        name: GUARD.to_owned(),
-        hook: Some(Hook::Forward),
-        rules: exits.iter().map(rule).collect(),
-    }
 }
 
 fn blocked(bridge: &str, dropped: &ForeignDrop) -> String {

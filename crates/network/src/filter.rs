@@ -12,8 +12,11 @@ const NFT_MSG_GETCHAIN: u16 = SUBSYSTEM | 4;
 const NFT_MSG_DELCHAIN: u16 = SUBSYSTEM | 5;
 pub(crate) const NFT_MSG_NEWRULE: u16 = SUBSYSTEM | 6;
 const NFT_MSG_DELRULE: u16 = SUBSYSTEM | 8;
+const NFT_MSG_GETGEN: u16 = SUBSYSTEM | 16;
 const NFNL_MSG_BATCH_BEGIN: u16 = 16;
 const NFNL_MSG_BATCH_END: u16 = 17;
+const NFNL_BATCH_GENID: u16 = 1;
+const NFTA_GEN_ID: u16 = 1;
 pub(crate) const NLM_F_APPEND: u16 = 0x800;
 /// The kernel refuses to delete a table that is not empty.
 const NLM_F_NONREC: u16 = 0x100;
@@ -106,26 +109,44 @@ pub(crate) fn put(chains: &[Chain]) -> Result<(), Errno> {
 
 /// Like [`put`]; these requests are carried out between the table's and those of the chains.
 pub(crate) fn put_with(before: Vec<Request>, chains: &[Chain]) -> Result<(), Errno> {
+    transaction(making(before, chains))
+}
+
+/// Like [`put_with`], in that state of the packet filter and no later one.
+///
+/// # Errors
+/// [`Errno::RESTART`] if there is a later one.
+pub(crate) fn put_at(generation: u32, before: Vec<Request>, chains: &[Chain]) -> Result<(), Errno> {
+    transaction_at(generation, making(before, chains))
+}
+
+fn making(before: Vec<Request>, chains: &[Chain]) -> Vec<Request> {
     let mut table = Request::new(NFT_MSG_NEWTABLE, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
     table.name(NFTA_TABLE_NAME, TABLE);
     let mut requests = vec![table];
     requests.extend(before);
     for chain in chains {
-        requests.push(new_chain(chain));
-        let mut empty = Request::new(NFT_MSG_DELRULE, &header(NFPROTO_INET));
-        empty.name(NFTA_RULE_TABLE, TABLE);
-        empty.name(NFTA_RULE_CHAIN, &chain.name);
-        requests.push(empty);
-        for rule in &chain.rules {
-            let mut request =
-                Request::new(NFT_MSG_NEWRULE, &header(NFPROTO_INET)).flags(NLM_F_CREATE | NLM_F_APPEND);
-            request.name(NFTA_RULE_TABLE, TABLE);
-            request.name(NFTA_RULE_CHAIN, &chain.name);
-            rule::append(&mut request, NFTA_RULE_EXPRESSIONS, rule);
-            requests.push(request);
-        }
+        requests.extend(emptied(chain));
+        requests.extend(chain.rules.iter().map(|rule| new_rule(&chain.name, rule)));
     }
-    transaction(requests)
+    requests
+}
+
+/// Makes a chain, if it is not there, and takes its rules out.
+pub(crate) fn emptied(chain: &Chain) -> [Request; 2] {
+    let mut empty = Request::new(NFT_MSG_DELRULE, &header(NFPROTO_INET));
+    empty.name(NFTA_RULE_TABLE, TABLE);
+    empty.name(NFTA_RULE_CHAIN, &chain.name);
+    [new_chain(chain), empty]
+}
+
+/// Adds a rule to a chain, behind the others.
+pub(crate) fn new_rule(chain: &str, rule: &[Expression]) -> Request {
+    let mut request = Request::new(NFT_MSG_NEWRULE, &header(NFPROTO_INET)).flags(NLM_F_CREATE | NLM_F_APPEND);
+    request.name(NFTA_RULE_TABLE, TABLE);
+    request.name(NFTA_RULE_CHAIN, chain);
+    rule::append(&mut request, NFTA_RULE_EXPRESSIONS, rule);
+    request
 }
 
 fn new_chain(chain: &Chain) -> Request {
@@ -144,54 +165,38 @@ fn new_chain(chain: &Chain) -> Request {
     request
 }
 
-/// How often [`remove`] looks at the table again: each further time another state root has changed it in between.
-const LOOKS: usize = 16;
-
-/// Removes these chains of the table, those that are there, in one transaction; where no chain but those of `last` would be
-/// left, they, what else they need (`rest`, by the name of the chain that needs it) and the table go as well. Gives whether
-/// the table is gone.
-///
-/// It looks again afterwards: networks of two state roots that go at a time both see the chains of the other one, and neither
-/// of them would remove the table.
-pub(crate) fn remove(
-    names: &[String],
-    last: &[&str],
-    rest: impl Fn(&str) -> Option<Request>,
-) -> Result<bool, Errno> {
-    for _ in 0..LOOKS {
-        let found = chains(&Socket::of_filter()?)?;
-        let is_own = |chain: &&Found| chain.table == TABLE && chain.family == NFPROTO_INET;
-        let own: Vec<_> = found.iter().filter(is_own).map(|chain| &*chain.name).collect();
-        let goes = |chain: &str| names.iter().any(|name| name == chain);
-        let all_go = own.iter().all(|chain| goes(chain) || last.contains(chain));
-        if !all_go && !own.iter().any(|chain| goes(chain)) {
-            return Ok(false);
-        }
-        let gone = own.iter().filter(|chain| all_go || goes(chain));
-        let mut requests: Vec<_> = gone.map(|chain| delete_chain(chain)).collect();
-        if all_go {
-            requests.extend(own.iter().filter_map(|chain| rest(chain)));
-            let mut request = Request::new(NFT_MSG_DELTABLE, &header(NFPROTO_INET)).flags(NLM_F_NONREC);
-            request.name(NFTA_TABLE_NAME, TABLE);
-            requests.push(request);
-        }
-        match transaction(requests) {
-            Ok(()) if all_go => return Ok(true),
-            // Another program has flushed the rules.
-            Err(Errno::NOENT) if own.is_empty() => return Ok(true),
-            // Another state root has just made a chain (BUSY) or removed one (NOENT).
-            Ok(()) | Err(Errno::BUSY | Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Err(Errno::BUSY)
-}
-
-fn delete_chain(name: &str) -> Request {
+pub(crate) fn delete_chain(name: &str) -> Request {
     let mut request = Request::new(NFT_MSG_DELCHAIN, &header(NFPROTO_INET));
     request.name(NFTA_CHAIN_TABLE, TABLE);
     request.name(NFTA_CHAIN_NAME, name);
     request
+}
+
+/// Removes the table, if nothing is left in it.
+pub(crate) fn delete_table() -> Request {
+    let mut request = Request::new(NFT_MSG_DELTABLE, &header(NFPROTO_INET)).flags(NLM_F_NONREC);
+    request.name(NFTA_TABLE_NAME, TABLE);
+    request
+}
+
+/// The names of the table's chains.
+pub(crate) fn own_chains() -> Result<Vec<String>, Errno> {
+    let found = chains(&Socket::of_filter()?)?.into_iter();
+    let own = found.filter(|chain| chain.table == TABLE && chain.family == NFPROTO_INET);
+    Ok(own.map(|chain| chain.name).collect())
+}
+
+/// The number of the packet filter's present state in this network namespace: each change of a rule, of any program, has another one.
+pub(crate) fn generation() -> Result<u32, Errno> {
+    let request = Request::new(NFT_MSG_GETGEN, &header(NFPROTO_UNSPEC));
+    let answers = Socket::of_filter()?.ask(request, false)?;
+    let rest = |message: &Message| message.body.get(HEADER..).map(<[u8]>::to_vec);
+    let found = answers.iter().filter_map(rest).find_map(|rest| {
+        let mut all = Attribute::all(&rest);
+        let id = all.find(|attribute| attribute.kind == NFTA_GEN_ID)?;
+        number(id.value)
+    });
+    found.ok_or(Errno::PROTO)
 }
 
 /// Whether the table has a chain of that name.
@@ -211,13 +216,27 @@ pub(crate) fn transaction(requests: Vec<Request>) -> Result<(), Errno> {
     transaction_by(&Socket::of_filter()?, requests)
 }
 
+/// Sends messages as one transaction, which the kernel refuses with [`Errno::RESTART`] if the packet filter has changed since it was in that
+/// state.
+pub(crate) fn transaction_at(generation: u32, requests: Vec<Request>) -> Result<(), Errno> {
+    send(&Socket::of_filter()?, Some(generation), requests)
+}
+
 /// Sends messages as one transaction, in the network namespace that the socket belongs to.
 pub(crate) fn transaction_by(socket: &Socket, requests: Vec<Request>) -> Result<(), Errno> {
+    send(socket, None, requests)
+}
+
+fn send(socket: &Socket, generation: Option<u32>, requests: Vec<Request>) -> Result<(), Errno> {
     let mut bounds = header(NFPROTO_UNSPEC);
     // The subsystem, in the network's order of bytes.
     bounds[2..].copy_from_slice(&(SUBSYSTEM >> 8).to_be_bytes());
     let last = requests.len();
-    let mut batch = vec![Request::new(NFNL_MSG_BATCH_BEGIN, &bounds)];
+    let mut begin = Request::new(NFNL_MSG_BATCH_BEGIN, &bounds);
+    if let Some(generation) = generation {
+        big(&mut begin, NFNL_BATCH_GENID, generation);
+    }
+    let mut batch = vec![begin];
     batch.extend(requests);
     batch.push(Request::new(NFNL_MSG_BATCH_END, &bounds));
     let refused = socket.batch_until(batch, last)?;

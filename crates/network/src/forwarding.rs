@@ -1,7 +1,7 @@
 //! Whether packets that come in by a link may pass through the host: a setting of each link.
 //!
 //! The host's own switch (`ip_forward`) is left alone, because everything on the host would become a router by it. The links
-//! that lead out are switched on one by one, with a note of those that were off, and off again when the last network goes.
+//! that lead out are switched on one by one, with a record of those that were off ([`guard`](crate::guard)), and off again when the last network goes.
 //! Another engine that needs forwarding turns on the host's own switch, and so shows that the links are to stay on.
 
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -52,7 +52,7 @@ const NOTED_IPV6: &str = "ipv6:";
 
 impl Exit {
     /// Reads a line of a note.
-    fn noted(line: &str) -> Self {
+    pub(crate) fn noted(line: &str) -> Self {
         let (protocol, link) = match line.strip_prefix(NOTED_IPV6) {
             Some(link) => (Protocol::Ipv6, link),
             None => (Protocol::Ipv4, line),
@@ -62,7 +62,7 @@ impl Exit {
     }
 
     /// Writes what [`Exit::noted`] reads.
-    fn note(&self) -> String {
+    pub(crate) fn note(&self) -> String {
         match self.protocol {
             Protocol::Ipv4 => self.link.clone(),
             Protocol::Ipv6 => format!("{NOTED_IPV6}{}", self.link),
@@ -174,26 +174,28 @@ pub(crate) fn passes(exit: &Exit) -> Result<bool> {
     Ok(exit.protocol == Protocol::Ipv6 && is_on_if_there(exit.protocol.global())? == Some(true))
 }
 
-/// Which of these links are noted in the file `note`, or would be by [`allow`]: they let no packets pass of themselves.
-pub(crate) fn to_allow(exits: &[Exit], note: &Path) -> Result<Vec<Exit>> {
-    let mut noted = noted(note)?;
+/// Returns these links but for those that need nothing, with those that were switched on before, by what the rules have recorded and what
+/// the file `note` says.
+pub(crate) fn to_allow(exits: &[Exit], recorded: Vec<Exit>, note: &Path) -> Result<Vec<Exit>> {
+    let mut all = noted(note)?;
+    all.extend(
+        recorded
+            .into_iter()
+            .filter(|exit| !all.contains(exit))
+            .collect::<Vec<_>>(),
+    );
     for exit in exits {
         let needs_none = || Ok::<_, Error>(is_on_if_there(exit.protocol.global())? == Some(true));
-        if !noted.contains(exit) && !needs_none()? && is_on_if_there(&exit.setting())? == Some(false) {
-            noted.push(exit.clone());
+        if !all.contains(exit) && !needs_none()? && is_on_if_there(&exit.setting())? == Some(false) {
+            all.push(exit.clone());
         }
     }
-    Ok(noted)
+    Ok(all)
 }
 
-/// Lets packets pass that come in by these links, and notes those first that did not let any pass.
-pub(crate) fn allow(exits: &[Exit], note: &Path) -> Result<()> {
-    let before = noted(note)?;
-    let all = to_allow(exits, note)?;
-    if all != before {
-        write(note, &all)?;
-    }
-    for exit in &all {
+/// Lets packets pass that come in by these links.
+pub(crate) fn switch_on(exits: &[Exit]) -> Result<()> {
+    for exit in exits {
         // It may be gone since it was noted.
         if is_on_if_there(&exit.setting())? == Some(false) {
             std::fs::write(exit.setting(), "1")?;
@@ -202,9 +204,9 @@ pub(crate) fn allow(exits: &[Exit], note: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts the settings back that the note names, and removes the note.
-pub(crate) fn put_back(note: &Path) -> Result<()> {
-    for exit in noted(note)? {
+/// Lets no packets pass any more that come in by these links.
+pub(crate) fn switch_off(exits: &[Exit]) -> Result<()> {
+    for exit in exits {
         if is_on_if_there(exit.protocol.global())? == Some(true) {
             continue;
         }
@@ -214,14 +216,11 @@ pub(crate) fn put_back(note: &Path) -> Result<()> {
             written => written?,
         }
     }
-    match tote_sys::remove_file(note) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
+    Ok(())
 }
 
 /// The links that a note names; none where it is of another boot or another network namespace.
-fn noted(note: &Path) -> Result<Vec<Exit>> {
+pub(crate) fn noted(note: &Path) -> Result<Vec<Exit>> {
     let text = match std::fs::read_to_string(note) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         text => text?,
@@ -231,7 +230,19 @@ fn noted(note: &Path) -> Result<Vec<Exit>> {
     Ok(lines.filter(|_| is_current).map(Exit::noted).collect())
 }
 
-fn write(note: &Path, exits: &[Exit]) -> Result<()> {
+/// Removes a note.
+pub(crate) fn forget(note: &Path) -> Result<()> {
+    match tote_sys::remove_file(note) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Notes these links.
+pub(crate) fn keep(note: &Path, exits: &[Exit]) -> Result<()> {
+    if noted(note)? == exits {
+        return Ok(());
+    }
     let lines: String = exits.iter().map(|exit| format!("{}\n", exit.note())).collect();
     let fresh = note.with_extension("new");
     let mut options = OpenOptions::new();

@@ -25,6 +25,7 @@ mod error;
 mod filter;
 mod filter_events;
 mod forwarding;
+mod guard;
 mod kind;
 mod lease;
 mod link;

@@ -44,7 +44,7 @@ pub(crate) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
             return Ok(());
         }
         let bridge = (&*record.bridge(), &*record.alias());
-        let down = tote_network::take_down(bridge, &record::note(home));
+        let down = tote_network::take_down(bridge, &record::note(home), record::is_last_up(home, name)?);
         down.map_err(|source| {
             let network = network();
             NetworkFault::Down { network, source }

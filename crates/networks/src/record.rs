@@ -139,6 +139,15 @@ pub(crate) fn note(home: &Home) -> PathBuf {
     home.networks().join(".forwarding")
 }
 
+/// Whether no other network of this state root is up.
+pub(crate) fn is_last_up(home: &Home, name: &str) -> Result<bool, EngineError> {
+    let own = mark(home, name);
+    let marks = names_in(&home.live())?
+        .into_iter()
+        .filter(|file| file.ends_with(UP));
+    Ok(!marks.map(|file| home.live().join(file)).any(|mark| mark != own))
+}
+
 /// Says that a network is up, or that its record is being made or removed: the next command that finds the mark looks after the rest.
 pub(crate) fn put_mark(home: &Home, name: &str) -> Result<(), EngineError> {
     made(&home.live())?;

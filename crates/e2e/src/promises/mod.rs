@@ -93,6 +93,7 @@ mod networks_ipv6;
 mod networks_killed;
 mod networks_many;
 mod networks_rootless;
+mod networks_roots;
 mod oci_cgroup;
 mod oci_engines;
 mod oci_exec;
@@ -158,8 +159,8 @@ mod vm_pods;
 mod vm_pools;
 mod vm_shares;
 mod vm_template;
-mod volume_commands;
 mod vm_users;
+mod volume_commands;
 mod volume_treatments;
 mod volumes;
 mod volumes_from;
@@ -191,8 +192,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_shares::TESTS,
     vm_pools::TESTS,
     vm_template::TESTS,
-    volumes::TESTS,
     vm_users::TESTS,
+    volumes::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
     drivers::TESTS,
@@ -303,6 +304,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     networks_ipv6::TESTS,
     networks_killed::TESTS,
     networks_rootless::TESTS,
+    networks_roots::TESTS,
     networks_many::TESTS,
     ports::TESTS,
     ports_input::TESTS,

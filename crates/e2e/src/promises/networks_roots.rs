@@ -1,0 +1,69 @@
+//! Networks of two state roots on one machine, each test on a machine of its own, see [`super::networks`].
+
+use super::networks::{NEEDS, prints};
+use crate::context::Context;
+use crate::promise::{Test, test};
+use anyhow::Result;
+
+pub(super) const TESTS: &[Test] = &[
+    test(
+        "networks::the_last_of_two_state_roots_puts_settings_back",
+        NEEDS,
+        put_back,
+    ),
+    test("networks::two_state_roots_come_and_go_at_once", NEEDS, at_once),
+];
+
+/// Another state root, and all settings of links.
+const WORDS: &str = r#"
+OTHER="$FILE.other"
+other() { "$TOTE" --root "$OTHER" "$@"; }
+settings() { grep -r . /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/ipv4/ip_forward 2>/dev/null | sort; }
+start() { "$1" run -d --name "$1" --network lab "$IMAGE" sleep 300 >/dev/null; }
+end() { "$1" rm -f -t 0 "$1" >/dev/null; while ls "$2"/live/*.network >/dev/null 2>&1; do sleep 0.02; done; }
+passes() { cat /proc/sys/net/ipv4/conf/up0/forwarding; }
+same() { settings | cmp - "$FILE.before" && echo same; }
+trap 'kill $server $teller; tote rm -fa >/dev/null 2>&1; other rm -fa >/dev/null 2>&1 || true' EXIT
+tote network create --subnet 192.168.71.0/24 lab >/dev/null
+other network create --subnet 192.168.72.0/24 lab >/dev/null
+settings >"$FILE.before"
+"#;
+
+fn put_back(cx: &Context) -> Result<()> {
+    let script = r#"
+start tote; start other; passes
+nft list chain inet tote guard | grep -c 'iifname "up0" .*comment "up0"' || true
+end tote "$STATE"; passes; other exec other busybox nc 198.51.100.9 80 </dev/null
+end other "$OTHER"; down; same
+# The other way round, with a link that the second one has switched on.
+ip link add up1 type veth peer name s1 netns $server
+ip addr add 203.0.113.2/24 dev up1
+ip link set up1 up
+settings >"$FILE.before"
+ip link set up1 down; start tote; ip link set up1 up; start other
+cat /proc/sys/net/ipv4/conf/up1/forwarding
+end other "$OTHER"; cat /proc/sys/net/ipv4/conf/up1/forwarding
+end tote "$STATE"; down; same
+# What the administrator switches on afterwards stays on, and lets everything pass.
+start tote; start other; end tote "$STATE"; end other "$OTHER"; down
+echo 1 >/proc/sys/net/ipv4/conf/up0/forwarding
+start tote; nft list table inet tote | grep -c 'iifname "up0"' || true; end tote "$STATE"; down; passes
+echo 0 >/proc/sys/net/ipv4/conf/up0/forwarding
+# Another program forgets all rules, with what they say.
+start tote; start other; nft flush ruleset; end tote "$STATE"; end other "$OTHER"; down; same
+"#;
+    let lines = "1\n1\n1\n198.51.100.2\nsame\n1\n1\nsame\n0\n1\nsame\n";
+    prints(cx, &format!("{WORDS}{script}"), lines)
+}
+
+fn at_once(cx: &Context) -> Result<()> {
+    let script = r#"
+round() { for n in 1 2 3 4 5 6 7 8; do start "$1"; "$1" exec "$1" busybox nc 198.51.100.9 80 </dev/null; end "$1" "$2"; done >"$FILE.of-$1"; }
+round tote "$STATE" & one=$!
+round other "$OTHER"
+wait $one
+cat "$FILE.of-tote" "$FILE.of-other" | uniq -c | xargs
+down; same
+"#;
+    prints(cx, &format!("{WORDS}{script}"), "16 198.51.100.2\nsame\n")
+}
