@@ -114,7 +114,7 @@ fn remove_all(generation: u32, own: &[String], note: &Path) -> Result<bool, Netw
     let requests = chains.chain(rest).chain([filter::delete_table()]).collect();
     match filter::transaction_at(generation, requests) {
         Ok(()) => {}
-        // There is no table, or another program has flushed the rules.
+        // The table is not there, or another program has flushed the rules.
         Err(Errno::NOENT) if own.is_empty() => {}
         Err(Errno::RESTART | Errno::BUSY | Errno::NOENT) => {
             forwarding::switch_on(&guarded).map_err(set("change"))?;

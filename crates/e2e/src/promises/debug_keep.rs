@@ -26,6 +26,11 @@ pub(super) const TESTS: &[Test] = &[
         &[ManyIds, Program("apt-get"), Program("dpkg-deb")],
         package_kept,
     ),
+    test(
+        "debug_keep::a_session_sees_the_packets_of_a_container",
+        &[Program("perl")],
+        packets,
+    ),
     test("debug_keep::a_kept_layer_goes_with_its_container", &[], kept),
     test(
         "debug_keep::killed_a_session_leaves_its_layer_usable",
@@ -128,6 +133,28 @@ fn package_kept(cx: &Context) -> Result<()> {
     debug(cx, &["--tools", "apt", "k", "extra"])?.refuses(127, &["extra"])?;
     done(cx, &["rm", "-f", "k"])?;
     Ok(())
+}
+
+/// Hears all packets of the loopback device, until one that it has sent comes by. The numbers are those of AF_PACKET, SOCK_RAW and ETH_P_ALL.
+const HEARS: &str = r#"
+use Socket; alarm 30;
+socket(my $all, 17, 3, 0x0300) or die "packets: $!\n";
+socket(my $out, PF_INET, SOCK_DGRAM, 0) or die "datagram: $!\n";
+send($out, "a needle", 0, sockaddr_in(9, inet_aton("127.0.0.1"))) or die "send: $!\n";
+do { recv($all, my $packet, 65536, 0) // die "hear: $!\n"; $found = index($packet, "a needle") } while $found < 0;
+print "after $found bytes of headers\n";
+"#;
+
+/// Recipe 8 of `docs/debug-recipes.md`, by the call that tcpdump(8) makes.
+fn packets(cx: &Context) -> Result<()> {
+    let container = running(cx, &["--network", "none", "--cap-drop", "NET_RAW"])?;
+    let perl = ["c", "perl", "-e", HEARS];
+    // Those of Ethernet, IPv4 and UDP.
+    debug(cx, &[&["--privileged"], &perl[..]].concat())?.prints("after 42 bytes of headers\n")?;
+    debug(cx, &perl)?
+        .has_err("packets: Operation not permitted")?
+        .fails()?;
+    over(container)
 }
 
 fn create(cx: &Context) -> Result<()> {

@@ -5,7 +5,7 @@
 //! and `delete` need not know of machines: the attendant is the container's process, and passes signals on.
 //!
 //! ```text
-//! BUNDLE/tote-vm/machine.json, plan, guest.json, shares/N       /vm in the sandbox
+//! BUNDLE/tote-vm/machine.json, plan, guest.json, user, shares/N  /vm in the sandbox
 //! STATE/vm/sandbox/                                             its root: empty directories, for /usr and the rest
 //! ```
 
