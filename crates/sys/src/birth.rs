@@ -18,9 +18,9 @@
 use crate::clone3::{CLONE_INTO_CGROUP, CloneArgs, CloneFlags, clone};
 use crate::event::{Event, receive};
 use crate::forebear::{self, Ancestry};
-use crate::gate::{self, Parcel};
+use crate::gate;
 use crate::timings::Clock;
-use crate::{Errno, ExitStatus, Guardian, Op, Sealing, child, guardian};
+use crate::{Errno, ExitStatus, Guardian, Op, Parcel, Sealing, child, guardian};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{

@@ -3,7 +3,7 @@
 
 use crate::join::set_namespaces;
 use crate::registers::Registers;
-use crate::{Errno, schedule};
+use crate::{Errno, Parcel, schedule};
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -17,21 +17,6 @@ const FDS: usize = 20;
 
 /// Length of the parent's letter at a gate: kind, and which descriptors come along.
 const LETTER: usize = 4;
-
-/// Descriptors that the parent hands over at a gate.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Parcel<'a> {
-    /// User namespace by whose maps later mounts show owners.
-    pub idmap: Option<BorrowedFd<'a>>,
-    /// Tree for [`crate::Source::Handed`].
-    pub tree: Option<BorrowedFd<'a>>,
-    /// Network namespace to join.
-    pub network: Option<BorrowedFd<'a>>,
-    /// Opened `tasks` files of cgroups to enter. A process that writes `0` to one moves itself. Moving another
-    /// process, by its pid, takes a lock of the whole machine that waits for an RCU grace period: 41 µs against 8 ms,
-    /// measured.
-    pub tasks: &'a [BorrowedFd<'a>],
-}
 
 /// Opens the gate ahead of the child at the other end of the channel.
 pub(crate) fn open(channel: BorrowedFd<'_>, parcel: &Parcel<'_>) -> Result<(), Errno> {
