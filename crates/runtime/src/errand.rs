@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Idmap, Plan, Tree};
 use tote_sys::{
-    Ancestry, Birth, Child, ComingNetwork, DeviceNode, Errno, Event, Parcel, Sealing, best_effort, birth,
+    Ancestry, Birth, Child, ComingNetwork, DeviceNode, Errno, Event, Parcel, Sealing, Way, best_effort, birth,
 };
 
 /// Input of the errands.
@@ -69,7 +69,7 @@ pub(crate) fn bear(
     plan: &Plan,
     cgroup: Option<&Cgroup>,
     (seal, timings): (Option<&Sealing>, bool),
-    guarded: bool,
+    way: Way,
 ) -> Result<Child, RuntimeError> {
     let _entered = PidNamespace::enter(plan.pid_namespace.as_ref())?;
     birth(&Birth {
@@ -79,7 +79,7 @@ pub(crate) fn bear(
         cgroup: cgroup.and_then(Cgroup::v2_dir),
         timings,
         seal,
-        guarded,
+        way,
     })
     .map_err(RuntimeError::Clone)
 }
