@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use tote_channel::{Guest, Order, Stream};
 use tote_sys::Errno;
 
-/// Bytes that are read of the channel at a time.
-const CHUNK: usize = 64 << 10;
+/// Bytes that are read of the channel at a time: the driver of the port returns no more.
+const CHUNK: usize = 4096;
 
 /// Time without work in which the next worker is made.
 const QUIET: Timespec = Timespec {
@@ -136,7 +136,7 @@ impl Agent {
 
     /// Takes what the host has sent; true if the machine is to end.
     fn read(&mut self) -> Result<bool, GuestError> {
-        let mut buffer = vec![0; CHUNK];
+        let mut buffer = [0; CHUNK];
         let length = match rustix::io::read(&self.port, &mut buffer) {
             // The host is gone.
             Ok(0) => return Ok(true),

@@ -9,6 +9,8 @@ pub(crate) enum Report {
     Born(i32),
     /// Process that has become its program.
     Runs,
+    /// Number of a process that has become its program already: both in one, since each report wakes the agent.
+    Began(i32),
     /// Something that the process has to do without.
     Warning(String),
     /// Exit code and reason of a process that could not begin.
@@ -24,6 +26,7 @@ impl Report {
         match self {
             Self::Born(pid) => format!("born {pid}\n"),
             Self::Runs => "runs \n".to_owned(),
+            Self::Began(pid) => format!("began {pid}\n"),
             Self::Warning(text) => format!("warning {}\n", one(text)),
             Self::Failed(code, text) => format!("failed {code} {}\n", one(text)),
             Self::Ended(End::Code(code)) => format!("code {code}\n"),
@@ -37,6 +40,7 @@ impl Report {
         Some(match word {
             "born" => Self::Born(rest.parse().ok()?),
             "runs" => Self::Runs,
+            "began" => Self::Began(rest.parse().ok()?),
             "warning" => Self::Warning(rest.to_owned()),
             "failed" => {
                 let (code, text) = rest.split_once(' ')?;
@@ -58,6 +62,7 @@ mod tests {
         for report in [
             Report::Born(17),
             Report::Runs,
+            Report::Began(18),
             Report::Warning("no keyring: a b".to_owned()),
             Report::Failed(127, "exec: \"x\": not found".to_owned()),
             Report::Ended(End::Code(3)),

@@ -194,10 +194,10 @@ impl Session {
     pub(crate) fn read_output(&mut self, stream: Stream, guest: &mut Guest) {
         let place = &mut self.outputs[index(stream)];
         let Some(output) = place else { return };
-        let mut buffer = vec![0; guest.room(self.number, stream).min(CHUNK)];
-        match rustix::io::read(&*output, &mut buffer) {
-            Ok(0) if !buffer.is_empty() => *place = None,
-            Ok(length) => _ = guest.output(self.number, stream, &buffer[..length]),
+        let mut buffer = Vec::with_capacity(guest.room(self.number, stream).min(CHUNK));
+        match read_into(output, &mut buffer) {
+            Ok(0) if buffer.capacity() > 0 => *place = None,
+            Ok(_) => _ = guest.output(self.number, stream, &buffer),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => *place = None,
         }
@@ -207,12 +207,12 @@ impl Session {
     /// has written everything, and what it has left behind in the container goes on without a reader.
     fn finish_output(&mut self, stream: Stream, guest: &mut Guest) {
         while let Some(output) = &self.outputs[index(stream)] {
-            let mut buffer = vec![0; guest.room(self.number, stream).min(CHUNK)];
-            if buffer.is_empty() {
+            let mut buffer = Vec::with_capacity(guest.room(self.number, stream).min(CHUNK));
+            if buffer.capacity() == 0 {
                 return;
             }
-            match rustix::io::read(output, &mut buffer) {
-                Ok(length) if length > 0 => _ = guest.output(self.number, stream, &buffer[..length]),
+            match read_into(output, &mut buffer) {
+                Ok(length) if length > 0 => _ = guest.output(self.number, stream, &buffer),
                 Err(Errno::INTR) => {}
                 Ok(_) | Err(_) => self.outputs[index(stream)] = None,
             }
@@ -240,22 +240,31 @@ impl Session {
 
     fn note(&mut self, report: Report, guest: &mut Guest) {
         match report {
-            Report::Born(pid) => {
-                let pid = Pid::from_raw(pid);
-                // A process that has ended already needs no signals.
-                self.process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-                for number in std::mem::take(&mut self.early) {
-                    self.signal(number);
-                }
-            }
-            Report::Runs => {
-                self.runs = true;
-                self.tell_size();
-                guest.runs(self.number);
+            Report::Born(pid) => self.born(pid),
+            Report::Runs => self.began(guest),
+            Report::Began(pid) => {
+                self.born(pid);
+                self.began(guest);
             }
             Report::Warning(text) => guest.warn(self.number, &text),
-            end => self.end = Some(end),
+            // The end of the worker itself would say nothing more.
+            end @ (Report::Failed(..) | Report::Ended(_)) => (self.end, self.reports) = (Some(end), None),
         }
+    }
+
+    fn born(&mut self, pid: i32) {
+        let pid = Pid::from_raw(pid);
+        // A process that has ended already needs no signals.
+        self.process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        for number in std::mem::take(&mut self.early) {
+            self.signal(number);
+        }
+    }
+
+    fn began(&mut self, guest: &mut Guest) {
+        self.runs = true;
+        self.tell_size();
+        guest.runs(self.number);
     }
 
     /// True if the process has ended, and everything that it has written is on its way: the host is told then.
@@ -285,6 +294,11 @@ impl Session {
         }
         true
     }
+}
+
+/// Reads as much as the buffer has room for. Memory that gets nothing is not touched: after a fork, each page that is takes a fault.
+fn read_into(from: &OwnedFd, buffer: &mut Vec<u8>) -> Result<usize, Errno> {
+    rustix::io::read(from, rustix::buffer::spare_capacity(buffer))
 }
 
 fn index(stream: Stream) -> usize {

@@ -111,8 +111,10 @@ impl Spare {
             .map(OwnedFd::as_fd)
             .collect();
         let flags = SendFlags::NOSIGNAL;
-        let mut sent = tote_sys::send_with(self.orders.as_fd(), &[IoSlice::new(&head)], &files);
-        let mut plan = asked.plan;
+        // In one call where the socket has room for it: each wakes the worker.
+        let whole = [IoSlice::new(&head), IoSlice::new(asked.plan)];
+        let mut sent = rustix::io::retry_on_intr(|| tote_sys::send_with(self.orders.as_fd(), &whole, &files));
+        let mut plan = &asked.plan[sent.unwrap_or_default().saturating_sub(HEAD)..];
         while let Ok(_) | Err(Errno::INTR) = sent
             && !plan.is_empty()
         {

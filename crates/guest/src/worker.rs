@@ -6,6 +6,7 @@ use crate::processes::{PROCESSES, list, number};
 use crate::report::Report;
 use crate::tools::{Mounted, SUPERBLOCK, SWAP, WITH_TOOLS, make_way};
 use crate::waiting;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::process::getpid;
 use std::cell::RefCell;
@@ -17,6 +18,12 @@ use tote_runtime::{
 };
 use tote_sandbox::Plan;
 use tote_sys::{ComingNetwork, best_effort};
+
+/// Time for which the report that a process has begun waits for its end.
+const MOMENT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 3_000_000,
+};
 
 /// Descriptors of a worker.
 #[derive(Debug)]
@@ -59,10 +66,12 @@ pub const AT_ROOT: &[u8] = b"tote at root 1\n";
 /// Performs a plan to its end; the exit code of this process says nothing.
 pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
     let reports = ends.reports;
-    let tell = |report: &Report| {
+    let tell_all = |all: &[Report]| {
+        let lines: String = all.iter().map(Report::line).collect();
         // An agent that is gone has ended the machine.
-        best_effort(rustix::io::write(reports.as_fd(), report.line().as_bytes()));
+        best_effort(rustix::io::write(reports.as_fd(), lines.as_bytes()));
     };
+    let tell = |report: &Report| tell_all(std::slice::from_ref(report));
     let connected = rustix::stdio::dup2_stdin(&ends.input)
         .and_then(|()| rustix::stdio::dup2_stdout(&ends.output))
         .and_then(|()| rustix::stdio::dup2_stderr(&ends.errors));
@@ -105,20 +114,20 @@ pub(crate) fn work(asked: &Work<'_>, ends: Ends) -> u8 {
         let count = 1 + usize::from(tools.is_some());
         Ok((read(bytes, asked.joined.map(|joined| (joined, count)))?, tools))
     });
-    let ended = match (plan, asked.joined) {
-        (Err(reason), _) => Report::Failed(125, reason),
-        (Ok((plan, _)), None) => perform(&plan, asked, &tell),
+    let last = match (plan, asked.joined) {
+        (Err(reason), _) => vec![Report::Failed(125, reason)],
+        (Ok((plan, _)), None) => vec![perform(&plan, asked, &tell)],
         (Ok((plan, tools)), Some(joined)) => match enter((&plan, tools), asked.is_terminal, joined, &tell) {
-            Ok(outcome) => Report::Ended(end(outcome)),
-            Err((_, true)) => Report::Ended(End::Signal(9)),
+            Ok(last) => last,
+            Err((_, true)) => vec![Report::Ended(End::Signal(9))],
             Err((error, false)) => {
                 // Docker's codes of exec.
                 let code = if error.exit_code() == 127 { 127 } else { 126 };
-                Report::Failed(code, tote_sys::chain(&error))
+                vec![Report::Failed(code, tote_sys::chain(&error))]
             }
         },
     };
-    tell(&ended);
+    tell_all(&last);
     0
 }
 
@@ -185,13 +194,13 @@ fn with_tools<'a>(asked: &Work<'a>) -> Result<(&'a [u8], Option<Mounted>), Strin
     Ok((plan, Some(Mounted::of(superblock)?)))
 }
 
-/// Runs a process that joins another one; an error comes with whether its program has begun.
+/// Runs a process that joins another one, and returns the last reports about it; an error comes with whether its program has begun.
 fn enter(
     (plan, tools): (&Plan, Option<Mounted>),
     is_terminal: bool,
     init: BorrowedFd<'_>,
     tell: &dyn Fn(&Report),
-) -> Result<Outcome, (RuntimeError, bool)> {
+) -> Result<Vec<Report>, (RuntimeError, bool)> {
     let early = |error| (error, false);
     let attendance = Attendance::new(Stdio::default()).map_err(early)?;
     let mut attendance = attendance.with_input(is_terminal, None);
@@ -204,6 +213,8 @@ fn enter(
             flags: 0,
             user: false,
         },
+        // It is this worker's only process, and the worker has no use for its environment.
+        shares_memory: true,
         deadline: None,
     };
     let mut reception = Reception {
@@ -213,9 +224,20 @@ fn enter(
     };
     let child = tote_runtime::exec(entry, &mut reception).map_err(early)?;
     drop(tools);
-    tell(&Report::Born(child.pid.cast_signed()));
-    tell(&Report::Runs);
-    attend(attendance, &child.pidfd).map_err(|error| (error, true))
+    let mut last = vec![Report::Began(child.pid.cast_signed())];
+    // A terminal may get another size.
+    if is_terminal || !ends_soon(&child.pidfd) {
+        last.drain(..).for_each(|began| tell(&began));
+    }
+    let outcome = attend(attendance, &child.pidfd).map_err(|error| (error, true))?;
+    last.push(Report::Ended(end(outcome)));
+    Ok(last)
+}
+
+/// True if the process ends within a moment: both reports about it wake the agent and the host once then.
+fn ends_soon(process: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut fds, Some(&MOMENT)) == Ok(1)
 }
 
 fn perform(plan: &Plan, asked: &Work<'_>, tell: &dyn Fn(&Report)) -> Report {

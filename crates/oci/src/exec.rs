@@ -123,6 +123,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
         cgroup: Some(joined.cgroup()),
         init: init.as_fd(),
         namespaces,
+        shares_memory: false,
         deadline: None,
     };
     let mut reception = Reception {

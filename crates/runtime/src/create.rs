@@ -8,7 +8,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Child, ComingNetwork, Errno, Event, Starting, best_effort};
+use tote_sys::{Child, ComingNetwork, Errno, Event, Starting, Way, best_effort};
 
 /// Request for a container.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +160,7 @@ impl Witness<'_> {
     /// Brings the process to its start gate, or to its program if it has no such gate.
     fn deliver(&mut self, newborn: &mut Newborn<'_>) -> Result<(), RuntimeError> {
         let plan = newborn.errands.plan;
-        newborn.bear((None, false), false, self.warn)?;
+        newborn.bear((None, false), Way::Copied, self.warn)?;
         newborn.pass_gates(self)?;
         tote_sys::settle_seal();
         let waits = plan

@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Idmap, Plan, Tree};
 use tote_sys::{
-    Ancestry, Birth, Child, ComingNetwork, DeviceNode, Errno, Event, Parcel, Sealing, best_effort, birth,
+    Ancestry, Birth, Child, ComingNetwork, DeviceNode, Errno, Event, Parcel, Sealing, Way, best_effort, birth,
 };
 
 /// Input of the errands.
@@ -93,7 +93,7 @@ pub(crate) fn bear(
     plan: &Plan,
     cgroup: Option<&Cgroup>,
     (seal, timings): (Option<&Sealing>, bool),
-    guarded: bool,
+    way: Way,
     open: &[Made],
 ) -> Result<Child, RuntimeError> {
     let tasks: Vec<Vec<_>> = open.iter().map(Made::tasks).collect();
@@ -108,7 +108,7 @@ pub(crate) fn bear(
         timings,
         seal,
         parcels: &parcels,
-        guarded,
+        way,
     })
     .map_err(RuntimeError::Clone)
 }

@@ -8,7 +8,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 use tote_cgroup::{Cgroup, GroupPlace};
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{Child, Errno, Event, set_namespaces};
+use tote_sys::{Child, Errno, Event, Op, Way, set_namespaces};
 
 /// Request for a process in a container.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +21,17 @@ pub struct Entry<'a> {
     pub init: BorrowedFd<'a>,
     /// Namespaces to join, which the plan was made with.
     pub namespaces: Namespaces,
+    /// True for a caller whose memory the new process may share until it is in the container, if the plan allows that: the caller has no
+    /// environment any more afterwards.
+    pub shares_memory: bool,
     /// Time at which the new process is killed if it has not become its program.
     pub deadline: Option<Instant>,
 }
 
 const NEW_USER: u32 = 0x1000_0000;
+
+/// Namespaces that a process can enter while it shares memory: those of mounts, control groups, host names, IPC, processes and networks.
+const SHAREABLE: u32 = 0x6e02_0000;
 
 /// Warning for a process that stays outside of the cgroup, cgroups(7): a user whose session is outside of what
 /// systemd has delegated to the user (`user@UID.service`) may kill processes in there but not move any into it.
@@ -65,7 +71,12 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
         network: None,
     });
     let made = newborn.open_gates(reception.warn)?;
-    let born_in = |cgroup| errand::bear(entry.plan, cgroup, (seal.as_ref(), false), false, &made);
+    let way = if entry.shares_memory && seal.is_none() && entry.cgroup.is_none() && may_share(entry.plan) {
+        Way::Shared
+    } else {
+        Way::Copied
+    };
+    let born_in = |cgroup| errand::bear(entry.plan, cgroup, (seal.as_ref(), false), way, &made);
     let child = match born_in(entry.cgroup) {
         Err(RuntimeError::Clone(Errno::ACCESS))
             if entry.cgroup.is_some_and(|cgroup| cgroup.v2_dir().is_some()) =>
@@ -87,6 +98,21 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
             Err(passed.err().unwrap_or(RuntimeError::Wait(Errno::CHILD)))
         }
     }
+}
+
+/// True if the process of a plan can share the caller's memory until it is in the container: it asks its parent for nothing, and goes on in
+/// a copy of its own there. The kernel refuses a time namespace to a process that shares memory.
+fn may_share(plan: &Plan) -> bool {
+    let joins = |op: &Op| match op {
+        Op::JoinProcess(how) => how.namespaces & !SHAREABLE == 0,
+        _ => true,
+    };
+    let apart = plan.namespaces == 0 && plan.join.is_empty() && plan.user_namespace.is_none();
+    apart
+        && plan.pid_namespace.is_none()
+        && plan.gates.is_empty()
+        && plan.descends()
+        && plan.ops.iter().all(joins)
 }
 
 /// Does [`exec`] for a container that may have moved its first process out of the recorded group, which then accepts

@@ -12,7 +12,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
-use tote_sys::{ComingNetwork, Errno, Event, Sealing, best_effort};
+use tote_sys::{ComingNetwork, Errno, Event, Sealing, Way, best_effort};
 
 /// Container to run, and how to watch it.
 #[derive(Debug)]
@@ -158,8 +158,12 @@ struct Watch<'a, 'o> {
 impl Watch<'_, '_> {
     fn start(&mut self, seal: Option<&Sealing>, timings: Option<&mut Timings>) -> Result<(), RuntimeError> {
         let how = (seal, timings.is_some());
-        self.newborn
-            .bear(how, self.foreground.guarded, self.observer.warn)?;
+        let way = if self.foreground.guarded {
+            Way::Guarded
+        } else {
+            Way::Copied
+        };
+        self.newborn.bear(how, way, self.observer.warn)?;
         if let Some(timings) = timings {
             timings.mark("parent: clone the process");
         }

@@ -5,7 +5,7 @@ use crate::{Refusal, RuntimeError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tote_cgroup::Cgroup;
 use tote_sandbox::Errand;
-use tote_sys::{Child, Errno, Event, Sealing};
+use tote_sys::{Child, Errno, Event, Sealing, Way};
 
 /// Process that is becoming a container, or part of one, with the cgroup that was made for it.
 pub(crate) struct Newborn<'a> {
@@ -44,7 +44,7 @@ impl<'a> Newborn<'a> {
     pub(crate) fn bear(
         &mut self,
         how: (Option<&Sealing>, bool),
-        guarded: bool,
+        way: Way,
         warn: &mut dyn FnMut(String),
     ) -> Result<(), RuntimeError> {
         if let Some(groups) = self.errands.cgroup.filter(|groups| groups.uses_v2()) {
@@ -54,7 +54,7 @@ impl<'a> Newborn<'a> {
             self.errands.plan,
             self.cgroup.as_ref(),
             how,
-            guarded,
+            way,
             &[],
         )?);
         Ok(())

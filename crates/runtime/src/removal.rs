@@ -6,7 +6,7 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use tote_sys::{Ancestry, Birth, Child, Errno, Event, IdMaps, Op, Parcel, birth};
+use tote_sys::{Ancestry, Birth, Child, Errno, Event, IdMaps, Op, Parcel, Way, birth};
 
 /// Removes a tree as root of a new user namespace with these maps; without maps, the caller is the only mapped user.
 ///
@@ -37,7 +37,7 @@ pub fn remove_tree(path: &Path, maps: Option<&Maps>) -> Result<(), RuntimeError>
         timings: false,
         seal: None,
         parcels: &[],
-        guarded: false,
+        way: Way::Copied,
     })
     .map_err(RuntimeError::Clone)?;
     let outcome = watch(&child, maps, &failed);

@@ -15,6 +15,7 @@
 //! One socket pair of whole messages carries all of it. Nothing is numbered by hand: an operation's index in the list
 //! is its name, so the owner of the list renders a failure.
 
+use crate::aside::share;
 use crate::clone3::{CLONE_INTO_CGROUP, CloneArgs, CloneFlags, clone};
 use crate::event::{Event, receive};
 use crate::forebear::{self, Ancestry};
@@ -26,6 +27,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
+
+/// Words of the stack of a process that shares memory; its descendant has a copy. Unused pages take no memory.
+const STACK: usize = 1 << 16;
 
 /// Request for a new process.
 #[derive(Debug)]
@@ -46,9 +50,22 @@ pub struct Birth<'a> {
     pub seal: Option<&'a Sealing>,
     /// Parcels of the first gates, which were made before the birth: the child finds these gates open.
     pub parcels: &'a [Parcel<'a>],
-    /// True if the caller may leave before the child ends: a [`Guardian`] is the child's parent then. Impossible with
-    /// an ancestry, with [`Op::Descend`], and for a caller whose children are born in another PID namespace.
-    pub guarded: bool,
+    /// Way in which the process comes about.
+    pub way: Way,
+}
+
+/// Way in which a process comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Copy of the caller.
+    Copied,
+    /// Copy of the caller, who may leave before it ends: a [`Guardian`] is its parent. Impossible with an ancestry, with
+    /// [`Op::Descend`], and for a caller whose children are born in another PID namespace.
+    Guarded,
+    /// Process in the caller's memory until [`Op::Descend`], for which the caller waits: to copy the memory takes longer than all operations
+    /// before. Only for a list with that operation, without a gate, namespaces of its own, a cgroup or an ancestry, and for a caller that does
+    /// without its environment afterwards.
+    Shared,
 }
 
 /// A process that is performing its operations, or has become the program.
@@ -98,16 +115,21 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         // SAFETY: `ours` is never used, nor dropped, in the new process.
         unsafe { libc::close(ours.as_raw_fd()) };
         // The child must not be the last holder of the seal: it would wait for its release when it executes the
-        // program.
-        crate::settle_seal();
+        // program. One that shares the memory would settle it for the caller.
+        if birth.way != Way::Shared {
+            crate::settle_seal();
+        }
         child::run(birth, theirs.as_fd(), clock.as_ref())
     };
     let ancestry = &birth.ancestry;
     let mut guardian = None;
-    let pid = if birth.guarded {
+    let pid = if birth.way == Way::Guarded {
         let (pid, its) = guardian::bear(&args, &newborn)?;
         guardian = Some(its);
         pid
+    } else if birth.way == Way::Shared {
+        let mut stack = vec![0u128; STACK];
+        share(&mut stack, &mut pidfd, newborn)?
     } else if ancestry.join.is_empty() && ancestry.user.is_none() {
         clone(&args, newborn)?
     } else {

@@ -126,7 +126,7 @@ fn enter_cgroup(tasks: BorrowedFd<'_>) -> Result<bool, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ancestry, Birth, Event, Op, birth};
+    use crate::{Ancestry, Birth, Event, Op, Way, birth};
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
             timings: false,
             seal: None,
             parcels: &[open],
-            guarded: false,
+            way: Way::Copied,
         })
         .unwrap();
         child.open_gate(&Parcel::default()).unwrap();

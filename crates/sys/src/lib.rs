@@ -96,7 +96,7 @@ mod view;
 mod visit;
 
 pub use attributes::{Attributes, Propagation};
-pub use birth::{Birth, Child, birth};
+pub use birth::{Birth, Child, Way, birth};
 pub use bpf::device_filter;
 pub use btrfs::{
     Quotas, create_subvolume, forget_subvolume, has_subvolume, is_subvolume, limit_subvolume, quotas,

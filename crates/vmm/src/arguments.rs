@@ -11,21 +11,27 @@ const SPARE: u64 = 1 << 40;
 /// a timer; changes of its code for one processor. Grace periods end soon with few processors (RCU), and mounts wait for them.
 const WITHOUT: &str = "cryptomgr.notests no_timer_check noreplace-smp rcupdate.rcu_expedited=1";
 
+/// Beginnings of the kernel's parts that a guest does without: the files of its tracer, two thousand directories; more tests of ciphers; and
+/// the certificates by which it would check modules, which have no signatures here. A kernel that has not got one of them does not mind.
+const NOT_BEGUN: &str = "initcall_blacklist=trace_eval_init,tracer_init_tracefs,init_kprobe_trace,crypto_kdf108_init,blake2s_mod_init,\
+    load_system_certificate_list";
+
 /// Returns the command line of the kernel. By `reboot=t`, with QEMU's `-no-reboot`, the guest ends the machine as it would begin anew. A
-/// kernel that finds no PIT cannot measure the clock of an emulated processor, so it is told.
-fn command_line((accel, board): (Accel, Board), tsc_khz: Option<u64>) -> String {
+/// kernel that finds no PIT cannot measure the clock of an emulated processor, so it is told. It believes in that clock then: with a lesser one
+/// its timers would have steps of 4 ms, and a processor without work would be woken in each of them.
+fn command_line(machine: &Machine, tsc_khz: Option<u64>) -> String {
     let mut line = format!("console=ttyS0 quiet panic=-1 reboot=t {WITHOUT}");
-    if board == Board::Microvm {
+    if machine.board == Board::Microvm {
         line += " pci=off";
     }
-    if let (Accel::Tcg, Some(khz)) = (accel, tsc_khz) {
-        line += &format!(" tsc_early_khz={khz}");
+    if machine.accel == Accel::Kvm {
+        return line;
     }
-    if accel == Accel::Tcg {
-        // This machine's processor executes QEMU's translation, and a guest's kernel cannot change how it speculates.
-        line += " mitigations=off";
+    if let Some(khz) = tsc_khz {
+        line += &format!(" tsc_early_khz={khz} tsc=reliable");
     }
-    line
+    // This machine's processor executes QEMU's translation, and a guest's kernel cannot change how it speculates.
+    line + " mitigations=off " + NOT_BEGUN
 }
 
 /// Returns the command line; the numbers are those of the sockets for QMP, the channel and the console, and of the server's of files.
@@ -37,8 +43,10 @@ pub(crate) fn arguments(
 ) -> Vec<String> {
     let (accel, cpu) = match machine.accel {
         Accel::Kvm => ("kvm", "host"),
-        // The translator executes `rep movsb` byte by byte, which kernels and programs take where a processor says that it is quick.
-        Accel::Tcg => ("tcg,thread=multi", "max,erms=off,fsrm=off"),
+        // The translator executes `rep movsb` byte by byte, which kernels and programs take where a processor says that it is quick. With
+        // keys of memory (PKU) each change to a thread of the kernel empties its table of addresses, and a fifth level of page tables makes
+        // it longer to fill.
+        Accel::Tcg => ("tcg,thread=multi", "max,erms=off,fsrm=off,pku=off,la57=off"),
     };
     let bus = machine.board.bus();
     let pairs = [
@@ -93,7 +101,7 @@ pub(crate) fn arguments(
 
 /// Returns the words for the kernel. The one of a machine that goes on is in its memory.
 fn kernel(machine: &Machine, tsc_khz: Option<u64>) -> Vec<(&'static str, String)> {
-    let mut line = command_line((machine.accel, machine.board), tsc_khz);
+    let mut line = command_line(machine, tsc_khz);
     match &machine.begin {
         Begin::Resume(_) => return Vec::new(),
         Begin::Save { word, .. } => line += &format!(" {word}=1"),
@@ -261,7 +269,7 @@ mod tests {
         for part in [
             "-nodefaults -no-user-config",
             "-sandbox on,",
-            "-accel tcg,thread=multi -cpu max,erms=off,fsrm=off -m 512M -smp 2",
+            "-accel tcg,thread=multi -cpu max,erms=off,fsrm=off,pku=off,la57=off -m 512M -smp 2",
             "socket,id=control,fd=3",
             "socket,id=channel,fd=4",
             "socket,id=console,fd=5",
@@ -269,7 +277,7 @@ mod tests {
             "tap,id=tap0,ifname=tap0,script=no,downscript=no -device virtio-net-device,netdev=tap0,mac=02:42:ac:11:00:02",
             "node-name=writes,discard=unmap,filename=/vm/writes",
             "file.size=1099511627776 -device virtio-blk-device,drive=tools,serial=tools",
-            "tsc_early_khz=2596000",
+            "tsc_early_khz=2596000 tsc=reliable mitigations=off initcall_blacklist=trace_eval_init,",
             "-device virtio-balloon-device,free-page-reporting=on",
         ] {
             assert!(line.contains(part), "{part}: {line}");

@@ -1,5 +1,5 @@
-//! What the tests of virtual machines share: a kernel that is made ready once in each run, the copy of tote that guests
-//! get, and a template. To make them takes longer than most tests.
+//! Kernel, copy of tote for the guests, and templates that the tests of virtual machines share: they are made once in each run,
+//! which takes longer than most tests.
 
 use super::vm::kernel;
 use crate::context::Context;

@@ -226,6 +226,7 @@ impl<'a> Visit<'a> {
             cgroup: Some(&cgroup),
             init: self.target.init.as_fd(),
             namespaces: self.namespaces,
+            shares_memory: false,
             deadline,
         };
         let (attendance, console) = (&mut self.attendance, &mut self.console);

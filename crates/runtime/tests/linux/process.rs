@@ -3,7 +3,7 @@
 use crate::container::Bundle;
 use crate::needs;
 use serde_json::json;
-use tote_sys::{Birth, Event, Parcel, birth};
+use tote_sys::{Birth, Event, Parcel, Way, birth};
 
 #[test]
 fn schedulers_and_policies() {
@@ -134,7 +134,7 @@ fn the_listener_of_a_filter() {
             timings: false,
             seal: None,
             parcels: &[],
-            guarded: false,
+            way: Way::Copied,
         })
         .unwrap();
         for _ in &plan.gates {
