@@ -44,9 +44,8 @@ pub(crate) fn arguments(
     let (accel, cpu) = match machine.accel {
         Accel::Kvm => ("kvm", "host"),
         // The translator executes `rep movsb` byte by byte, which kernels and programs take where a processor says that it is quick. With
-        // keys of memory (PKU) each change to a thread of the kernel empties its table of addresses, and a fifth level of page tables makes
-        // it longer to fill.
-        Accel::Tcg => ("tcg,thread=multi", "max,erms=off,fsrm=off,pku=off,la57=off"),
+        // keys of memory (PKU) each change to a thread of the kernel empties its table of addresses.
+        Accel::Tcg => ("tcg,thread=multi", "max,erms=off,fsrm=off,pku=off"),
     };
     let bus = machine.board.bus();
     let pairs = [
@@ -269,7 +268,7 @@ mod tests {
         for part in [
             "-nodefaults -no-user-config",
             "-sandbox on,",
-            "-accel tcg,thread=multi -cpu max,erms=off,fsrm=off,pku=off,la57=off -m 512M -smp 2",
+            "-accel tcg,thread=multi -cpu max,erms=off,fsrm=off,pku=off -m 512M -smp 2",
             "socket,id=control,fd=3",
             "socket,id=channel,fd=4",
             "socket,id=console,fd=5",
