@@ -36,14 +36,14 @@ fn machine(workspace: &Workspace, tote: &Path, arguments: &[&str]) -> Result<(Co
 }
 
 /// Runs a sample for continuous integration: all commands, each killed at a few points, always the same ones, in
-/// less than a minute on two processors. Two programs share the commands, since each waits for its own most of the
-/// time. The program itself reports missing requirements.
+/// half a minute on two processors. Four programs share the commands, since each waits for its own most of the time.
+/// The program itself reports missing requirements.
 ///
 /// # Errors
 /// The engine or the program does not compile.
 pub(crate) fn sample(workspace: &Workspace) -> Result<Tally> {
     let tote = development(workspace, ENGINE)?;
-    let machines = ["1/2", "2/2"].map(|share| {
+    let machines = ["1/4", "2/4", "3/4", "4/4"].map(|share| {
         let words = [
             "--kill",
             "--sample",

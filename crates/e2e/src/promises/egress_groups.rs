@@ -19,7 +19,8 @@ pub(super) const TESTS: &[Test] = &[
         MIRROR,
         git_and_pip,
     )
-    .slow(2),
+    .slow(2)
+    .waits(),
 ];
 
 const MIRROR: &[Need] = &[

@@ -8,13 +8,16 @@ use crate::promise::{Test, test};
 use anyhow::{Context as _, Result};
 
 pub(super) const TESTS: &[Test] = &[
-    test("egress_tools::git_and_npm_fetch_by_https", HTTPS, https).slow(3),
+    test("egress_tools::git_and_npm_fetch_by_https", HTTPS, https)
+        .slow(3)
+        .waits(),
     test(
         "egress_tools::cargo_fetches_from_a_registry_by_https",
         CARGO,
         cargo,
     )
-    .slow(3),
+    .slow(3)
+    .waits(),
     test("egress_tools::git_fetches_by_ssh", SSH, ssh).slow(2),
 ];
 

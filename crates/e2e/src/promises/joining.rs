@@ -25,7 +25,8 @@ pub(super) const TESTS: &[Test] = &[
         &[Program("gcc")],
         stopped,
     )
-    .slow(2),
+    .slow(2)
+    .waits(),
     test(
         "joining::session_keyrings_are_the_containers_own",
         &[Program("gcc")],

@@ -41,7 +41,7 @@ try tote run --rm --network lab "$IMAGE"
 try tote exec web
 cat /proc/sys/net/ipv4/conf/up1/forwarding /proc/sys/net/ipv4/ip_forward
 # No router either: what comes in by it for somebody else is dropped.
-nft list chain inet tote guard | grep -o '"up[01]"' | sort
+nft list chain inet tote guard | grep -o 'iifname "up[01]"' | cut -d ' ' -f 2 | sort
 tote rm -f web >/dev/null
 down
 cat /proc/sys/net/ipv4/conf/up1/forwarding /proc/sys/net/ipv6/conf/up1/force_forwarding

@@ -65,7 +65,8 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         loopback,
     )
-    .slow(2),
+    .slow(2)
+    .waits(),
     test("rootless_networks::an_egress_policy_holds", NEEDS, egress).slow(2),
     test(
         "rootless_networks::networks_and_ports_change_while_a_container_runs",
