@@ -91,7 +91,7 @@ fn start(machine: &Machine, source: std::io::Error) -> VmmError {
     }
 }
 
-fn pidfd(child: &Child) -> Result<OwnedFd, VmmError> {
+pub(crate) fn pidfd(child: &Child) -> Result<OwnedFd, VmmError> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     pid.ok_or(Errno::CHILD)
         .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))

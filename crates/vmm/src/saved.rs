@@ -79,7 +79,7 @@ impl Files {
                 Err(Errno::INTR) => continue,
                 found => found,
             };
-            let [calls, speaks, _] = fds.map(|fd| fd.revents().contains(PollFlags::IN));
+            let [calls, speaks, has_ended] = fds.map(|fd| fd.revents().contains(PollFlags::IN));
             match found.and_then(|_| {
                 if calls {
                     self.answer(listener, &wanted)
@@ -93,7 +93,9 @@ impl Files {
             }
             if speaks {
                 running.speak()?;
-            } else if !calls {
+            }
+            // The end of what it says stays readable, so it would be heard for ever.
+            if !calls && (has_ended || !speaks) {
                 // It has ended, which the caller finds.
                 return Ok(());
             }

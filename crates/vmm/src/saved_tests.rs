@@ -2,7 +2,9 @@
 
 use crate::arguments::arguments;
 use crate::attend::{Verdict, attend_within};
+use crate::qemu::pidfd;
 use crate::save::save_within;
+use crate::saved::{Files, Starting};
 use crate::streams::Streams;
 use crate::tests::{Fake, guest, machine};
 use crate::vmm::{Booted, Vmm, Wires};
@@ -11,10 +13,11 @@ use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tote_channel::{End, Guest, Order, Wake};
-use tote_sys::{Errno, SignalFd, SignalSet};
+use tote_sys::{Errno, OPEN_FOR_BOTH, SignalFd, SignalSet, spawn_reporting};
 
 const PATIENCE: Duration = Duration::from_secs(100);
 
@@ -174,6 +177,53 @@ fn a_machine_that_does_not_go_on_boots() {
     let (verdict, warnings) = run(&vmm, &resumed());
     assert_eq!((verdict.code, warnings.len()), (125, 0), "{verdict:?}");
     assert_eq!(vmm.1.borrow().len(), 1);
+}
+
+/// A process that has closed its control, and has ended.
+struct Gone {
+    control: UnixStream,
+    ended: OwnedFd,
+    heard: u32,
+}
+
+impl Starting for Gone {
+    fn waits(&self) -> [BorrowedFd<'_>; 2] {
+        [self.control.as_fd(), self.ended.as_fd()]
+    }
+
+    fn speak(&mut self) -> Result<(), VmmError> {
+        self.heard += 1;
+        assert!(self.heard < 100, "nothing more is heard of it");
+        Ok(())
+    }
+
+    fn is_open(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_process_that_ends_before_it_speaks_is_not_waited_for() {
+    let machine = Machine {
+        begin: Begin::Resume(Template {
+            memory: "/dev/null".into(),
+            state: "/dev/null".into(),
+            ..template()
+        }),
+        ..machine()
+    };
+    let files = Files::open(&machine).unwrap().unwrap();
+    rustix::thread::set_no_new_privs(true).unwrap();
+    let (mut child, listener) = spawn_reporting(&mut Command::new("true"), &OPEN_FOR_BOTH).unwrap();
+    let ended = pidfd(&child).unwrap();
+    child.wait().unwrap();
+    let (control, _) = UnixStream::pair().unwrap();
+    let mut gone = Gone {
+        control,
+        ended,
+        heard: 0,
+    };
+    files.hand_out(&machine, &listener, &mut gone).unwrap();
 }
 
 /// A machine that can be saved: its guest is a function.
