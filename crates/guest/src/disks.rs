@@ -10,10 +10,6 @@ use crate::report::Report;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::retry_on_intr;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
-    fsmount, fsopen,
-};
 use rustix::process::{WaitOptions, WaitStatus, waitpid};
 use std::io::Write as _;
 use tote_channel::End;
@@ -125,22 +121,8 @@ fn mounted(kind: &str, serial: &str) -> Result<OwnedFd, String> {
         Err(_) => disk_of(serial),
     };
     let device = device.ok_or_else(|| format!("the virtual machine has no disk {serial}"))?;
-    let mount = || {
-        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_set_string(&context, "source", &device)?;
-        // A mount of the same disk has to agree with the first one about that.
-        if kind == "erofs" {
-            fsconfig_set_flag(&context, "ro")?;
-        }
-        fsconfig_create(&context)?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
-            | MountAttrFlags::MOUNT_ATTR_NODEV
-            | MountAttrFlags::MOUNT_ATTR_NOSUID
-            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
-    };
     let failed = |errno: Errno| format!("cannot mount the disk {serial}: {errno}");
-    let root = mount().map_err(failed)?;
+    let root = tote_sys::mount_to_read(kind, &device, kind == "erofs").map_err(failed)?;
     // A descriptor of a mount alone takes neither a lock nor an order.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(&root, ".", flags, Mode::empty()).map_err(failed)

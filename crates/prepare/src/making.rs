@@ -61,6 +61,30 @@ pub struct Making<'a> {
     pub files: &'a dyn Fn(&Joined) -> Result<Files, EngineError>,
 }
 
+impl<'a> Making<'a> {
+    /// Prepares a kept container once more, from its record: nothing is taken from the caller's environment.
+    #[must_use]
+    pub fn again(
+        home: &'a Home,
+        container: &'a Container,
+        (image, config): (&'a Image, ImageConfig),
+        init: &'a HostInit,
+    ) -> Self {
+        Self {
+            home,
+            id: &container.id,
+            name: &container.name,
+            image,
+            config,
+            environment: &|_| None,
+            kept: true,
+            init,
+            purpose: Purpose::Later,
+            files: &no_files,
+        }
+    }
+}
+
 /// Makes no more files.
 ///
 /// # Errors

@@ -95,6 +95,24 @@ pub fn create(creation: Creation<'_>, mut witness: Witness<'_>) -> Result<Create
     }
 }
 
+/// Makes a container as [`create`] does, for a caller who has no part in its making and passes no warning on.
+///
+/// # Errors
+/// Those of [`create`].
+pub fn create_alone(creation: Creation<'_>) -> Result<Created, RuntimeError> {
+    let witness = Witness {
+        record: &mut |_, _| Ok(()),
+        network: &mut |_| Ok(()),
+        hooks: &mut || Ok(()),
+        root: &mut |_| Ok(()),
+        console: &mut |_| Ok(()),
+        listener: &mut |_| Ok(()),
+        warn: &mut |_| {},
+        stays: &mut || {},
+    };
+    create(creation, witness)
+}
+
 /// Opens a container's gate and waits until its process has become the program.
 ///
 /// `dir` and `name` are those of [`tote_sys::start_gate`]. A failed operation is reported by its index in a list that

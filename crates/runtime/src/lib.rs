@@ -41,7 +41,7 @@ mod wait;
 pub use attend::{Attendance, attend, attend_or_leave};
 pub use caller_signals::Insistence;
 pub use cgroup::{create as create_cgroup, filter_devices};
-pub use create::{Created, Creation, Witness, create, start};
+pub use create::{Created, Creation, Witness, create, create_alone, start};
 pub use errand::{ancestry, make_network, move_net_devices, open_tree, set_oom_score};
 pub use error::{ErrandError, Refusal, RuntimeError};
 pub use exec::{Entry, Reception, exec, exec_beside};

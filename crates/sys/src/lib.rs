@@ -28,6 +28,7 @@ mod console;
 mod copy;
 mod cover;
 mod descend;
+mod disk;
 mod entropy;
 mod entry;
 mod errand;
@@ -106,6 +107,7 @@ pub use clock::utc_offset;
 pub use clone3::CloneFlags;
 pub use coming::ComingNetwork;
 pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
+pub use disk::mount_to_read;
 pub use entropy::{SEED, renew_entropy};
 pub use entry::enter;
 pub use errand::{

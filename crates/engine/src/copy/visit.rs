@@ -11,7 +11,7 @@ use crate::{EngineError, Home, covered, facts, spec, storage, volume};
 use rustix::fd::OwnedFd;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tote_bundle::{ImageConfig, RunOptions};
-use tote_runtime::{Creation, Witness};
+use tote_runtime::Creation;
 use tote_sandbox::{DeviceNodes, Joins, Lifetime, MapOrigin, Plan, Request};
 use tote_spec::{Linux, NamespaceType, Spec};
 use tote_sys::{Child, Op, best_effort};
@@ -60,17 +60,7 @@ impl Visit {
             maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
             network: None,
         };
-        let witness = Witness {
-            record: &mut |_, _| Ok(()),
-            network: &mut |_| Ok(()),
-            hooks: &mut || Ok(()),
-            root: &mut |_| Ok(()),
-            console: &mut |_| Ok(()),
-            listener: &mut |_| Ok(()),
-            warn: &mut |_| {},
-            stays: &mut || {},
-        };
-        let created = tote_runtime::create(creation, witness)?;
+        let created = tote_runtime::create_alone(creation)?;
         Ok((created.child, source))
     }
 

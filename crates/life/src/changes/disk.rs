@@ -5,9 +5,6 @@ use super::container::Container;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
-};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -44,7 +41,8 @@ pub(crate) fn open(container: &Container) -> Result<Option<OwnedFd>, ContainerEr
         }
     };
     let fs = file_system(&path).map_err(failed("read"))?;
-    let root = mount(fs, &device).map_err(|errno| failed("mount")(errno.into()))?;
+    // The container mounts the same device to write.
+    let root = tote_sys::mount_to_read(fs, &device, false).map_err(|errno| failed("mount")(errno.into()))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let upper = rustix::fs::openat(&root, UPPER, flags, Mode::empty());
     Ok(Some(upper.map_err(|errno| {
@@ -57,18 +55,6 @@ fn file_system(disk: &Path) -> std::io::Result<&'static str> {
     let mut start = [0; 4];
     File::open(disk)?.read_exact(&mut start)?;
     Ok(if start == *b"XFSB" { "xfs" } else { "ext4" })
-}
-
-/// Not read-only as a whole, which a mount of the same device by the container would refuse.
-fn mount(fs: &str, device: &Path) -> Result<OwnedFd, Errno> {
-    let context = fsopen(fs, FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(&context, "source", device)?;
-    fsconfig_create(&context)?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
-        | MountAttrFlags::MOUNT_ATTR_NODEV
-        | MountAttrFlags::MOUNT_ATTR_NOSUID
-        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
 /// The loop device that a file is attached to, if any.

@@ -1,7 +1,7 @@
 //! From the record of a container to a plan: a later start, or a visit of its root.
 
 use crate::container::{Claim, Container};
-use crate::making::{Making, Purpose};
+use crate::making::Making;
 use crate::prepared::Prepared;
 use crate::rootfs::Source;
 use crate::{EngineError, Home, HostInit};
@@ -76,18 +76,7 @@ fn plan_again(
     let image = container.source()?;
     let mut source = Source::open(home, &image)?;
     crate::vm::adapt(&options, &mut source);
-    let making = Making {
-        home,
-        id: &container.id,
-        name: &container.name,
-        image: &image,
-        config: source.config(),
-        environment: &|_| None,
-        kept: true,
-        init: &init,
-        purpose: Purpose::Later,
-        files: &crate::making::no_files,
-    };
+    let making = Making::again(home, &container, (&image, source.config()), &init);
     let made = crate::vm::plan(&making, &source, &mut options, None)?;
     Ok(made.prepared((container, true), options, source, init))
 }

@@ -7,15 +7,14 @@ use super::member::Part;
 use super::{KILL_IN_GUEST, VmFault, sandbox_of};
 use crate::container::{Container, Stillness};
 use crate::exec::{Conversation, Target, converse_as};
-use crate::making::{Making, Purpose, no_files};
+use crate::making::Making;
 use crate::network::Joined;
 use crate::rootfs::Source;
 use crate::volume::{self, Brought};
 use crate::{EngineError, Home, HostInit};
 use tote_bundle::{CgroupsMode, ContainerId, RunOptions, VmOptions};
-use tote_runtime::{Creation, Witness};
+use tote_runtime::Creation;
 use tote_state::process;
-use tote_sys::Child;
 
 /// Name of the program that waits, which only the guest sees.
 const WAITING: &str = "tote-waiting";
@@ -42,22 +41,12 @@ pub(super) fn boot(
         Work::Order(_) => Brought::default(),
         Work::Waiting => volume::brought(home, &options, false)?,
     };
+    let init = HostInit::default();
     let made = {
         let Source::Stored(stored) = &source else {
             return Err(VmFault::NotStored.into());
         };
-        let making = Making {
-            home,
-            id: &container.id,
-            name: &container.name,
-            image: &image,
-            config: source.config(),
-            environment: &|_| None,
-            kept: true,
-            init: &HostInit::default(),
-            purpose: Purpose::Later,
-            files: &no_files,
-        };
+        let making = Making::again(home, container, (&image, source.config()), &init);
         let guest = |joined: &Joined| {
             let plan = match work {
                 Work::Order(order) => order.clone(),
@@ -73,16 +62,17 @@ pub(super) fn boot(
         host::plan(&making, (&vm, &Part::Still, &options), asked, None)?
     };
     let shares = made.shares;
-    let mut prepared = made.prepared((container.clone(), true), options, source, HostInit::default());
+    let mut prepared = made.prepared((container.clone(), true), options, source, init);
     let maps = prepared.ids.maps.take();
     let talk = converse_as(&mut prepared.plan, |plan| {
         let maps = maps.as_ref().filter(|_| plan.user_namespace.is_none());
-        born(Creation {
+        let creation = Creation {
             plan,
             cgroup: None,
             maps,
             network: None,
-        })
+        };
+        Ok(tote_runtime::create_alone(creation)?.child)
     })?;
     Ok((talk, shares))
 }
@@ -114,20 +104,6 @@ fn options(container: &Container, work: &Work) -> Result<RunOptions, EngineError
             ..bare
         },
     })
-}
-
-fn born(creation: Creation<'_>) -> Result<Child, EngineError> {
-    let witness = Witness {
-        record: &mut |_, _| Ok(()),
-        network: &mut |_| Ok(()),
-        hooks: &mut || Ok(()),
-        root: &mut |_| Ok(()),
-        console: &mut |_| Ok(()),
-        listener: &mut |_| Ok(()),
-        warn: &mut |_| {},
-        stays: &mut || {},
-    };
-    Ok(tote_runtime::create(creation, witness)?.child)
 }
 
 /// Machine of a stopped container whose guest answers orders as that of a container that runs.
