@@ -31,7 +31,7 @@ pub(super) const TESTS: &[Test] = &[
         &[ManyIds, Program("mmdebstrap"), PackageMirror],
         debian,
     )
-    .slow(8),
+    .slow(4),
 ];
 
 fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
@@ -164,7 +164,10 @@ fn split_usr(cx: &Context) -> Result<()> {
 
 /// The container has one static program and nothing else, the tools are a Debian with its dynamic ones.
 fn debian(cx: &Context) -> Result<()> {
-    let words = "image bootstrap --variant minbase --packages procps,strace -t tools:1 debian:bookworm";
+    // Debian's programs need no configuration to run, which would take most of a minute.
+    let packages = "base-files,bash,coreutils,dpkg,grep,perl-base,procps,strace";
+    let words =
+        format!("image bootstrap --variant extract --packages {packages} -t tools:1 debian:bookworm");
     let words: Vec<&str> = words.split(' ').collect();
     done(cx, &words)?;
     let empty = cx.directory("scratch")?;
@@ -181,9 +184,9 @@ fn debian(cx: &Context) -> Result<()> {
             "1000",
         ],
     )?;
-    let script = "ps -o comm= -p 1; ls /target | tr '\\n' ' '; readlink /bin; . /etc/os-release; echo $ID; \
+    let script = "ps -o comm= -p 1; ls /target | tr '\\n' ' '; echo; . /etc/os-release; echo $ID; \
         timeout 3 strace -p 1 2>&1 | head -n 1; perl -e 'print 6 * 7, qq(\\n)'; dpkg --print-architecture | wc -l";
-    let expected = "sleep\ndev etc proc sleep sys usr/bin\ndebian\nstrace: Process 1 attached\n42\n1\n";
+    let expected = "sleep\ndev etc proc sleep sys \ndebian\nstrace: Process 1 attached\n42\n1\n";
     debug(cx, &["--tools", "tools:1", "s", "bash", "-c", script])?.prints(expected)?;
     let script = "test -x /sleep && ps -o comm= -p 1; perl -e 'print 6 * 7, qq(\\n)'";
     debug(
