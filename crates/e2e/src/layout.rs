@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Document with the map, the block that begins with [`BEGIN`].
 const DOCUMENT: &str = include_str!("../../../docs/state.md");
@@ -29,27 +30,39 @@ enum Explained {
     WithAllBelow,
 }
 
-fn explained(path: &str) -> Explained {
-    let mut found = Explained::No;
-    for pattern in patterns() {
-        let (own, seen) = match pattern.strip_suffix("/**") {
-            Some(own) => (own, Explained::WithAllBelow),
-            None => (pattern.trim_end_matches('/'), Explained::Itself),
+/// Line of the map: the names of its path, and what the line explains.
+type Line = (Vec<&'static str>, Explained);
+
+/// Returns the lines of the map, which are taken apart once: a run asks for many thousands of paths.
+fn lines() -> &'static [Line] {
+    static LINES: OnceLock<Vec<Line>> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let line = |pattern: &'static str| match pattern.strip_suffix("/**") {
+            Some(own) => (own.split('/').collect(), Explained::WithAllBelow),
+            None => (
+                pattern.trim_end_matches('/').split('/').collect(),
+                Explained::Itself,
+            ),
         };
-        if found != Explained::WithAllBelow && matches(own, path) {
-            found = seen;
+        patterns().map(line).collect()
+    })
+}
+
+fn explained(path: &str) -> Explained {
+    let names: Vec<&str> = path.split('/').collect();
+    let mut found = Explained::No;
+    for (patterns, seen) in lines() {
+        if patterns.len() == names.len()
+            && found != Explained::WithAllBelow
+            && patterns
+                .iter()
+                .zip(&names)
+                .all(|(pattern, name)| fits(pattern, name))
+        {
+            found = *seen;
         }
     }
     found
-}
-
-/// True if the pattern and the path have the same number of names, and each name fits.
-fn matches(pattern: &str, path: &str) -> bool {
-    let mut names = path.split('/');
-    pattern
-        .split('/')
-        .all(|pattern| names.next().is_some_and(|name| fits(pattern, name)))
-        && names.next().is_none()
 }
 
 /// True if the name is the pattern with a text for each word in capitals.

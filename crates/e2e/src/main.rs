@@ -33,6 +33,7 @@ mod output;
 mod processes;
 mod promise;
 mod promises;
+mod remains;
 mod runner;
 mod suite;
 mod surroundings;

@@ -51,10 +51,9 @@ pub(crate) fn reached(paths: &[PathBuf]) -> Result<Vec<String>> {
     Ok(found.lines().map(str::to_owned).collect())
 }
 
-/// Lists the entries of the state roots of a run that are open to other users. A user who reaches an entry deep below
+/// Lists the entries of these state roots that are open to other users. A user who reaches an entry deep below
 /// a state root also reaches one directly in it, so only these are checked.
-pub(crate) fn open_state_roots(run: &Path) -> Result<Vec<String>> {
-    let roots = state_roots(run);
+pub(crate) fn open_state_roots(roots: &[PathBuf]) -> Result<Vec<String>> {
     if !need::is_root() {
         let is_open = |root: &&PathBuf| {
             root.metadata()
@@ -67,14 +66,17 @@ pub(crate) fn open_state_roots(run: &Path) -> Result<Vec<String>> {
             .collect());
     }
     let mut paths = Vec::new();
-    for root in &roots {
+    for root in roots {
         let entries = fs::read_dir(root).with_context(|| format!("list {}", root.display()))?;
         paths.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    if paths.is_empty() {
+        return Ok(Vec::new());
     }
     reached(&paths)
 }
 
-/// Finds the state roots of a run.
+/// Finds the state roots of a run, or of one test.
 pub(crate) fn state_roots(run: &Path) -> Vec<PathBuf> {
     let mut roots = Vec::new();
     find(run, DEPTH, &mut roots);

@@ -7,15 +7,14 @@
 //!  └─ tote-e2e --exact B (subreaper)      and fails A
 //! ```
 
-use crate::context::RUN_DIRECTORY;
+use crate::context::{self, RUN_DIRECTORY};
 use crate::exchange::{SLOW, scaled, slowness};
 use crate::fixture;
-use crate::layout;
 use crate::leaks::Host;
 use crate::need;
-use crate::neighbour;
 use crate::processes::{self, Process, timespec};
 use crate::promise::Test;
+use crate::remains::{self, Remains};
 use crate::suite;
 use anyhow::{Context as _, Result, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -70,10 +69,16 @@ impl Lane {
         [lane(waiting, true, WAITING), lane(working, false, jobs)]
     }
 
-    /// Returns the next test if a place is free.
+    /// Returns the next test if a place is free. A short test mostly waits for processes that end, and takes half a place.
     fn next(&mut self, active: &[Active]) -> Option<&'static Test> {
-        let taken = active.iter().filter(|test| test.waits == self.waits).count();
-        (taken < self.places).then(|| self.queue.pop()).flatten()
+        let halves = |test: &Test| if test.slow > 1 { 2 } else { 1 };
+        let running = active.iter().filter(|active| active.waits == self.waits);
+        let taken: usize = running.map(|active| halves(active.test)).sum();
+        let next = self.queue.last()?;
+        let fits = taken + halves(next) <= 2 * self.places || taken == 0;
+        (if self.places == 1 { taken == 0 } else { fits })
+            .then(|| self.queue.pop())
+            .flatten()
     }
 }
 
@@ -83,25 +88,6 @@ struct Tally {
     passed: usize,
     failed: usize,
     skipped: usize,
-}
-
-/// Removes the run's directory. Images that a user built have files of other ids of the user's range, which only root
-/// of a namespace with that range may remove.
-fn remove(directory: PathBuf) -> Result<()> {
-    match fs::remove_dir_all(&directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && !need::is_root() => {}
-        removed => return Ok(removed?),
-    }
-    let status = Command::new("unshare")
-        .args(["--map-auto", "--map-root-user", "--", "rm", "-rf", "--"])
-        .arg(&directory)
-        .status()
-        .context("start unshare(1)")?;
-    ensure!(
-        status.success() && !directory.exists(),
-        "rm in a user namespace: {status}"
-    );
-    Ok(())
 }
 
 /// Runs all tests whose names contain `filter`.
@@ -122,11 +108,10 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
         !runnable.is_empty() || tally.skipped + tally.failed > 0,
         "no test's name contains {filter:?}"
     );
-    run_all(tote, directory.path(), runnable, jobs, &mut tally)?;
-    tell_open_state_roots(directory.path(), &mut tally)?;
-    tell_unexplained_files(directory.path(), &mut tally)?;
+    let remains = run_all(tote, directory.path(), runnable, jobs, &mut tally)?;
+    tally.failed += remains.check_all(directory.path())?;
     let mut leaks = Host::now().leaked_since(&before);
-    if let Err(error) = remove(directory.keep()) {
+    if let Err(error) = remains::remove_run(directory.keep()) {
         leaks.push(format!("the run's directory cannot be removed: {error:#}"));
     }
     if !leaks.is_empty() {
@@ -146,35 +131,6 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-/// Checks, once all tests are over, that other users cannot reach the state roots.
-fn tell_open_state_roots(run: &Path, tally: &mut Tally) -> Result<()> {
-    let open = neighbour::open_state_roots(run)?;
-    if !open.is_empty() {
-        tally.failed += 1;
-        println!(
-            "FAILED neighbours::no_state_root_is_open\n    another user reaches:\n    {}",
-            open.join("\n    ")
-        );
-    }
-    Ok(())
-}
-
-/// Checks, once all tests are over, that the map in `docs/state.md` explains every file in the state roots.
-fn tell_unexplained_files(run: &Path, tally: &mut Tally) -> Result<()> {
-    let mut found = Vec::new();
-    for root in neighbour::state_roots(run) {
-        found.extend(layout::unexplained(&root)?);
-    }
-    if !found.is_empty() {
-        tally.failed += 1;
-        println!("FAILED state_files::the_map_explains_what_is_left\n    docs/state.md does not explain:");
-        for path in found {
-            println!("    {}", path.display());
-        }
-    }
-    Ok(())
 }
 
 /// Chooses the tests that can run here, last first, so that long ones begin early; the others are reported and counted.
@@ -202,7 +158,14 @@ fn choose(filter: &str, tally: &mut Tally) -> Vec<&'static Test> {
     runnable
 }
 
-fn run_all(tote: &Path, dir: &Path, tests: Vec<&'static Test>, jobs: usize, tally: &mut Tally) -> Result<()> {
+fn run_all(
+    tote: &Path,
+    dir: &Path,
+    tests: Vec<&'static Test>,
+    jobs: usize,
+    tally: &mut Tally,
+) -> Result<Remains> {
+    let mut remains = Remains::default();
     let mut lanes = Lane::both(tests, jobs);
     let mut active: Vec<Active> = Vec::new();
     loop {
@@ -212,7 +175,7 @@ fn run_all(tote: &Path, dir: &Path, tests: Vec<&'static Test>, jobs: usize, tall
             }
         }
         if active.is_empty() {
-            return Ok(());
+            return Ok(remains);
         }
         wait_for_one(&active)?;
         for late in active
@@ -227,7 +190,10 @@ fn run_all(tote: &Path, dir: &Path, tests: Vec<&'static Test>, jobs: usize, tall
             if let Some(at) = active.iter().position(|test| test.pid == pid.as_raw_pid()) {
                 let ended = active.swap_remove(at);
                 let left = left_behind(&active);
-                tell(&ended, status, &left, tally);
+                if tell(&ended, status, &left, tally) {
+                    fs::remove_file(&ended.transcript).context("remove a transcript")?;
+                    remains.add(context::scratch(dir, ended.test.name))?;
+                }
             }
         }
     }
@@ -315,7 +281,8 @@ fn left_behind(active: &[Active]) -> Vec<Process> {
     left
 }
 
-fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally) {
+/// Tells how a test has ended, and returns whether it has passed.
+fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally) -> bool {
     let name = ended.test.name;
     let took = ended.started.elapsed().as_millis();
     let mut reasons = Vec::new();
@@ -337,7 +304,7 @@ fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally)
     if reasons.is_empty() {
         tally.passed += 1;
         println!("ok {name} {took} ms");
-        return;
+        return true;
     }
     tally.failed += 1;
     let transcript = fs::read(&ended.transcript).unwrap_or_default();
@@ -349,4 +316,5 @@ fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally)
     {
         println!("    {line}");
     }
+    false
 }

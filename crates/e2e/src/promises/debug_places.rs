@@ -31,7 +31,7 @@ pub(super) const TESTS: &[Test] = &[
         &[ManyIds, Program("mmdebstrap"), PackageMirror],
         debian,
     )
-    .slow(4),
+    .slow(8),
 ];
 
 fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
@@ -166,8 +166,7 @@ fn split_usr(cx: &Context) -> Result<()> {
 fn debian(cx: &Context) -> Result<()> {
     // Debian's programs need no configuration to run, which would take most of a minute.
     let packages = "base-files,bash,coreutils,dpkg,grep,perl-base,procps,strace";
-    let words =
-        format!("image bootstrap --variant extract --packages {packages} -t tools:1 debian:bookworm");
+    let words = format!("image bootstrap --variant extract --packages {packages} -t tools:1 debian:bookworm");
     let words: Vec<&str> = words.split(' ').collect();
     done(cx, &words)?;
     let empty = cx.directory("scratch")?;
