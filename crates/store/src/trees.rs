@@ -19,6 +19,7 @@ use crate::erofs;
 use crate::error::is_gone;
 use crate::error::or_damaged;
 use crate::inodes::{self, EmptyFiles, Numbered, Numbers};
+use crate::layer::Stored;
 use crate::leased::{LEASE, Names, OwnInodes, ROOT, Tree};
 use crate::lock::Lock;
 use crate::model::Model;
@@ -31,6 +32,7 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tote_archive::Change;
 use tote_image::Digest;
 use tote_sys::best_effort;
 
@@ -426,7 +428,7 @@ impl Store {
         let mut model = Model::new(self.owners);
         for (number, diff_id) in image.layers().iter().enumerate() {
             let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
-            crate::layer::changes(&dir, diff_id, |change, stored| {
+            let mut apply = |change: &Change, stored: Option<&Stored>| {
                 let content = stored.map(|stored| (stored.key, stored.size));
                 let applied = model.apply(number, change, content);
                 applied.map_err(|reason| StoreError::Apply {
@@ -434,7 +436,13 @@ impl Store {
                     path: change.path().to_string(),
                     reason,
                 })
-            })?;
+            };
+            match self.recent.take(diff_id) {
+                Some(changes) => changes
+                    .iter()
+                    .try_for_each(|(change, stored)| apply(change, stored))?,
+                None => crate::layer::changes(&dir, diff_id, apply)?,
+            }
         }
         Ok(model)
     }
