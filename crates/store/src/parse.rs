@@ -63,7 +63,7 @@ pub(crate) enum Part {
     Piece,
     /// The end of the large file whose pieces came before; without bytes.
     End(FoundFile),
-    /// A change that is no regular file; without bytes.
+    /// A change other than a regular file; without bytes.
     Other(Change),
 }
 
