@@ -3,33 +3,50 @@
 use crate::layer::Stored;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tote_archive::Change;
+use tote_archive::{Change, Kind};
 use tote_image::Digest;
 
-/// Maximum number of changes in memory, those of all layers together: about 20 MB. Further layers are read back.
-const MOST: usize = 100_000;
+/// Maximum size of the changes in memory, those of all layers together, in bytes: as many as 100,000 usual ones. Further layers
+/// are read back.
+const MOST: usize = 32 << 20;
 
 /// Changes of a layer in its order; each regular file has an object.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     list: Vec<(Change, Option<Stored>)>,
-    /// True if there were too many.
-    is_cut: bool,
+    /// Bytes that they take, roughly; if that is too much, they are not kept.
+    size: usize,
 }
 
 impl Changes {
     pub(crate) fn push(&mut self, change: Change, stored: Option<Stored>) {
-        self.is_cut |= self.list.len() >= MOST;
-        if self.is_cut {
-            self.list = Vec::new();
-        } else {
+        self.size = self.size.saturating_add(size(&change));
+        if self.size <= MOST {
             self.list.push((change, stored));
+        } else {
+            self.list = Vec::new();
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Change, Option<&Stored>)> {
         self.list.iter().map(|(change, stored)| (change, stored.as_ref()))
     }
+}
+
+fn size(change: &Change) -> usize {
+    let fixed = size_of::<(Change, Option<Stored>)>() + change.path().as_bytes().len();
+    let Change::Add(entry) = change else {
+        return fixed;
+    };
+    let target = match &entry.kind {
+        Kind::Symlink { target } => target.len(),
+        Kind::Hardlink { target } => target.as_bytes().len(),
+        _ => 0,
+    };
+    let xattrs = entry.xattrs.iter();
+    xattrs.fold(fixed + target, |size, (name, value)| {
+        size + size_of_val(&(name, value)) + name.len() + value.len()
+    })
 }
 
 /// Changes by their layers, until an addition ends.
@@ -40,8 +57,8 @@ impl Recent {
     /// Keeps the changes of a layer, if there is room for all of them.
     pub(crate) fn keep(&self, layer: Digest, changes: Changes) {
         let mut layers = self.layers();
-        let kept: usize = layers.values().map(|changes| changes.list.len()).sum();
-        if !changes.is_cut && kept + changes.list.len() <= MOST {
+        let kept: usize = layers.values().map(|changes| changes.size).sum();
+        if kept.saturating_add(changes.size) <= MOST {
             layers.insert(layer, changes);
         }
     }

@@ -164,7 +164,7 @@ pub(super) fn numbers(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn steps(cx: &Context) -> Result<()> {
+pub(super) fn steps(cx: &Context) -> Result<()> {
     images(cx)?;
     let dockerfile = "FROM one\n\
         RUN test \"$(stat -c %h /etc/crontab /etc/second | tr '\\n' ' ')\" = '1 2 '\n\

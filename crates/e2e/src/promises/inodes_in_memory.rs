@@ -1,7 +1,7 @@
 //! Images on a tmpfs, which keeps long attributes in its inodes: the empty files of an image lead to the store's objects
 //! themselves, without a link for each.
 
-use super::inodes::{ONE_FILE, damage, links, numbers, tree, with_links, without_image};
+use super::inodes::{ONE_FILE, damage, links, numbers, steps, tree, with_links, without_image};
 use crate::context::Context;
 use crate::invocation::Invocation;
 use crate::promise::{Test, test};
@@ -13,6 +13,9 @@ pub(super) const TESTS: &[Test] = &[
     }),
     test("inodes_in_memory::numbers_stay", ONE_FILE, |cx| {
         in_memory(cx, numbers)
+    }),
+    test("inodes_in_memory::steps_of_builds_have_them", ONE_FILE, |cx| {
+        in_memory(cx, steps)
     }),
     test("inodes_in_memory::damage_is_noticed", ONE_FILE, |cx| {
         in_memory(cx, damage)

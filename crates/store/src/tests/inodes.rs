@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, XattrFlags};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use tote_archive::{Change, EntryPath};
+use tote_archive::{Change, Entry, EntryPath, Kind};
 use tote_sys::MountRights;
 
 fn inode(path: &Path) -> u64 {
@@ -208,19 +208,23 @@ fn a_tree_is_made_of_what_was_just_taken_in() {
 #[test]
 fn too_many_changes_are_not_kept() {
     let recent = Recent::default();
-    let layer = |count: u32| {
+    let layer = |count: usize, target: usize| {
         let mut changes = Changes::default();
         for _ in 0..count {
-            changes.push(Change::Opaque(EntryPath::root()), None);
+            let target = vec![b'x'; target];
+            let path = EntryPath::parse(b"link").unwrap();
+            changes.push(Change::Add(Entry::new(path, Kind::Symlink { target })), None);
         }
         changes
     };
     let [first, second, third] = [1, 2, 3].map(|byte| tote_image::Digest::sha256([byte; 32]));
-    recent.keep(first, layer(60_000));
-    recent.keep(second, layer(60_000));
-    recent.keep(third, layer(100_001));
+    recent.keep(first, layer(100_000, 1));
+    recent.keep(second, layer(100_000, 1));
+    recent.keep(third, layer(33, 1 << 20));
     assert!(recent.take(&second).is_none() && recent.take(&third).is_none());
-    assert_eq!(recent.take(&first).unwrap().iter().count(), 60_000);
+    assert_eq!(recent.take(&first).unwrap().iter().count(), 100_000);
+    recent.keep(third, layer(31, 1 << 20));
+    assert_eq!(recent.take(&third).unwrap().iter().count(), 31);
 }
 
 #[test]
