@@ -32,18 +32,18 @@ fn contents(own: &OwnInodes) -> Vec<PathBuf> {
         let entries = dir.read_dir().unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
     };
-    let (directories, mut found): (Vec<_>, Vec<_>) =
-        files(&own.contents).into_iter().partition(|path| path.is_dir());
+    let (directories, mut found): (Vec<_>, Vec<_>) = files(&own.contents)
+        .into_iter()
+        .partition(|path| path.symlink_metadata().unwrap().is_dir());
     found.extend(directories.iter().flat_map(|dir| files(dir)));
     found
 }
 
 /// The file with this content.
 fn content_file(own: &OwnInodes, content: &[u8]) -> PathBuf {
-    let found = contents(own).into_iter();
+    let mut found = contents(own).into_iter();
     found
-        .filter(|path| std::fs::read(path).unwrap() == content)
-        .next()
+        .find(|path| std::fs::read(path).unwrap() == content)
         .unwrap()
 }
 

@@ -1,4 +1,4 @@
-use super::{TIME, Tar, add_image, listing, options, store};
+use super::{TIME, Tar, add_image, listing, store};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
