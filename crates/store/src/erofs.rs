@@ -277,10 +277,7 @@ pub(crate) fn can_be_shown(tree: &Dir) -> Result<bool, StoreError> {
             .make(CONTENTS, 0o700)
             .map_err(probe.failed("make", CONTENTS))?;
         let contents = probe.enter(CONTENTS)?;
-        let key = Key {
-            content: [0; 32],
-            attributes: [0; 16],
-        };
+        let key = Key::ZERO;
         let name = key.name(0);
         contents
             .make(&name[..2], 0o700)
@@ -362,13 +359,7 @@ pub(crate) fn object(image: &Image, file: &Found) -> Result<Option<String>, Read
     };
     let path = String::from_utf8(value).ok();
     let path = path.as_deref().and_then(|path| path.strip_prefix('/'));
-    path.filter(|path| key(path).is_some())
+    path.filter(|path| Key::of_name(path).is_some())
         .map(|path| Some(path.to_owned()))
         .ok_or(ReadError::Damaged("a file leads to no object"))
-}
-
-/// The key in the path of an object.
-pub(crate) fn key(path: &str) -> Option<Key> {
-    let (shard, name) = path.split_once('/')?;
-    Key::parse(shard, name).and_then(|(key, copy)| (copy == 0).then_some(key))
 }

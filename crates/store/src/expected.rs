@@ -61,6 +61,6 @@ impl Objects {
         }
         let mut incoming = self.incoming()?;
         incoming.fill(&name, file.size)?;
-        incoming.finish(&file.key, &file.attributes, &file.path)
+        incoming.finish(&file.key, &file.attributes, &file.entry.path)
     }
 }

@@ -1,7 +1,7 @@
 //! Objects that trees need, beside those that layers need.
 //!
-//! The contents of a tree in a file (`image.erofs`) are the objects themselves, without links of the tree's own. A layer
-//! keeps its objects, and a tree usually has an image whose layers are there. But a container keeps its tree without
+//! The contents of a tree in a file (`image.erofs`), and of directories without `contents/`, are the objects themselves, without
+//! links of the tree's own. A layer keeps its objects, and a tree usually has an image whose layers are there. But a container keeps its tree without
 //! the image, and opens most of its files later. So a sweep asks each tree whose layers do not answer for it.
 //!
 //! The invariant, which holds at every moment and so after a kill: **an object is removed only under the store's
@@ -14,6 +14,7 @@ use crate::StoreError;
 use crate::dir::Dir;
 use crate::erofs;
 use crate::error::or_damaged;
+use crate::inodes;
 use crate::key::Key;
 use crate::layer;
 use crate::leased::LEASE;
@@ -88,15 +89,15 @@ impl Store {
     }
 }
 
-/// Keys of the objects that a tree in a file needs; others have links to what they need.
+/// Keys of the objects that a tree needs without having links to them.
 fn objects_of(tree: &Dir) -> Result<Vec<Key>, StoreError> {
     let Some(image) = erofs::open(tree)? else {
-        return Ok(Vec::new());
+        return inodes::objects_of(tree);
     };
     let mut keys = Vec::new();
     let all = image.for_each(|file| {
         let object = erofs::object(&image, file)?;
-        keys.extend(object.as_deref().and_then(erofs::key));
+        keys.extend(object.as_deref().and_then(Key::of_name));
         Ok(())
     });
     all.map_err(|error| erofs::unreadable(tree.path(), error))?;

@@ -28,6 +28,7 @@ impl Drop for Ingest<'_> {
     fn drop(&mut self) {
         self.store.doubt_trees_of_replaced();
         self.store.objects.forget_seen();
+        self.store.recent.forget();
         // The lock is still held here, so no sweep takes the mark for an abandoned one.
         if let Some(mark) = &self.mark {
             best_effort(self.store.root.unlink(mark));

@@ -8,7 +8,8 @@
 //! still read a single inode of the object, so that its pages are in memory once.
 //!
 //! The names in `contents/` are numbers: an attribute of up to 24 bytes fits into ext4's inode, a longer one would
-//! take a block for each file.
+//! take a block for each file. Where the file system keeps the name of an object without a block, and the tree is root's, no
+//! `contents/` is made: the attributes name the objects themselves, as those of a tree in a file do ([`crate::erofs`]).
 
 use crate::StoreError;
 use crate::dir::{Dir, write_all};
@@ -19,7 +20,7 @@ use crate::model::{Model, Node};
 use crate::objects::Objects;
 use crate::tree::{self, Files, LinkedFiles};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, Stat, XattrFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -28,9 +29,39 @@ use std::path::Path;
 use tote_archive::EntryPath;
 use tote_sys::{ContentOverlay, MountRights};
 
-/// The directory of empty files, and that of what they contain.
+/// The directory of empty files, and that of what they contain, for trees that have one.
 pub(crate) const INODES: &str = "inodes";
 pub(crate) const CONTENTS: &str = "contents";
+
+/// Path of the directory of all objects from that of a tree.
+const OBJECTS: &str = "../../objects";
+
+/// Place of the contents of a tree's empty files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// `contents/`, where their names are numbers.
+    Contents,
+    /// The directory of all objects.
+    Objects,
+}
+
+impl Place {
+    /// Returns the place that the directories in a tree show.
+    pub(crate) fn of(tree: &Dir) -> Self {
+        match tree.has(CONTENTS) {
+            true => Self::Contents,
+            false => Self::Objects,
+        }
+    }
+
+    /// Path from the directory of a tree.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Contents => CONTENTS,
+            Self::Objects => OBJECTS,
+        }
+    }
+}
 
 /// The contents of a model in the order of `contents/`, where their names are numbers; empty files have none.
 #[derive(Debug)]
@@ -127,7 +158,8 @@ impl Names {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmptyFiles<'a> {
     objects: &'a Objects,
-    numbers: &'a Numbers<'a>,
+    /// `None` if the files lead to objects.
+    numbers: Option<&'a Numbers<'a>>,
     names: Names,
 }
 
@@ -150,7 +182,7 @@ impl Files for EmptyFiles<'_> {
 }
 
 impl<'a> EmptyFiles<'a> {
-    pub(crate) fn new(objects: &'a Objects, numbers: &'a Numbers<'a>, rights: MountRights) -> Self {
+    pub(crate) fn new(objects: &'a Objects, numbers: Option<&'a Numbers<'a>>, rights: MountRights) -> Self {
         Self {
             objects,
             numbers,
@@ -159,10 +191,18 @@ impl<'a> EmptyFiles<'a> {
     }
 
     fn describe(&self, file: &OwnedFd, key: &Key, size: u64) -> Result<(), Errno> {
-        match self.numbers.name(key) {
+        match content_of(self.numbers, key, size) {
             Some(name) => lead_to(file, &name, size, self.names),
             None => Ok(()),
         }
+    }
+}
+
+/// The name of a file's content, which is a number or the name of an object; empty files have none.
+fn content_of(numbers: Option<&Numbers<'_>>, key: &Key, size: u64) -> Option<String> {
+    match numbers {
+        Some(numbers) => numbers.name(key),
+        None => (size > 0).then(|| key.name(0)),
     }
 }
 
@@ -175,27 +215,38 @@ fn lead_to(file: &OwnedFd, content: &str, size: u64, names: Names) -> Result<(),
     rustix::fs::fsetxattr(file, names.metacopy, &[], XattrFlags::CREATE)
 }
 
-/// Whether the file system and the kernel, asked with one file, can have a tree with inodes of its own. A kernel that is too
-/// old for this refuses to mount or to open the file.
-pub(crate) fn can_be_shown(tree: &Dir, rights: MountRights) -> Result<bool, StoreError> {
+/// Asks the file system and the kernel with one file whether they can have a tree with inodes of its own, and where its contents are to
+/// be. A kernel that is too old for this refuses to mount or to open the file.
+pub(crate) fn can_be_shown(tree: &Dir, rights: MountRights) -> Result<Option<Place>, StoreError> {
     const PROBE: &str = "probe";
+    // For others than root, `contents/` also keeps the objects of other images out of a container's reach.
+    let name = match rights {
+        MountRights::Root => Key::ZERO.name(0),
+        MountRights::NamespaceRoot | MountRights::None => "0".to_owned(),
+    };
     let shown = || {
         let probe = make_dir(tree, PROBE)?;
         let (inodes, contents) = (make_dir(&probe, INODES)?, make_dir(&probe, CONTENTS)?);
-        let content = contents
-            .create("0", 0o600)
-            .map_err(contents.failed("make", "0"))?;
-        write_all(&content, b"x").map_err(contents.failed("write", "0"))?;
+        if let Some((shard, _)) = name.split_once('/') {
+            make_dir(&contents, shard)?;
+        }
+        let content = contents.create(&name, 0o600);
+        let content = content.map_err(contents.failed("make", &name))?;
+        write_all(&content, b"x").map_err(contents.failed("write", &name))?;
         let file = inodes
             .create("file", 0o600)
             .map_err(inodes.failed("make", "file"))?;
-        let described = lead_to(&file, "0", 1, Names::of(rights));
+        let described = lead_to(&file, &name, 1, Names::of(rights));
         described.map_err(inodes.failed("describe", "file"))?;
-        let read = mount(probe.path(), rights).and_then(|mounted| beginning(mounted.as_fd(), b"file"));
-        is_shown(probe.path(), read.map(|read| read == b"x"))
+        let stat = rustix::fs::fstat(&file).map_err(inodes.failed("look at", "file"))?;
+        let read = mount(probe.path(), Place::Contents, rights)
+            .and_then(|mounted| beginning(mounted.as_fd(), b"file"));
+        let is_short = stat.st_blocks == 0 && rights == MountRights::Root;
+        let place = if is_short { Place::Objects } else { Place::Contents };
+        is_shown(probe.path(), read.map(|read| read == b"x")).map(|shown| shown.then_some(place))
     };
     let shown = match shown() {
-        Err(error) if matches!(StoreError::errno(&error), Some(Errno::OPNOTSUPP | Errno::PERM)) => Ok(false),
+        Err(error) if matches!(StoreError::errno(&error), Some(Errno::OPNOTSUPP | Errno::PERM)) => Ok(None),
         shown => shown,
     };
     tree.remove_tree(PROBE)?;
@@ -222,33 +273,41 @@ pub(crate) fn forget(tree: &Dir) -> Result<(), StoreError> {
 /// True if the kernel shows the content of a file, tried with a single mount. A kernel that is too old for this
 /// refuses to mount or to open the file.
 pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> Result<bool, StoreError> {
-    let mut paths = model.paths();
-    // The first content has the first number.
-    let Some((path, _)) = paths.find(|(_, inode)| matches!(inode.node, Node::File { size: 1.., .. })) else {
+    let place = Place::of(tree);
+    let first = model.paths().find_map(|(path, inode)| match &inode.node {
+        Node::File { key, size: 1.. } => Some((path, *key)),
+        _ => None,
+    });
+    let Some((path, key)) = first else {
         return Ok(true);
     };
-    let shown = mount(tree.path(), rights).and_then(|mounted| {
+    let shown = mount(tree.path(), place, rights).and_then(|mounted| {
         let shown = beginning(mounted.as_fd(), path.as_bytes())?;
-        let content = format!("{CONTENTS}/0");
+        // The first content has the first number.
+        let name = match place {
+            Place::Contents => "0".to_owned(),
+            Place::Objects => key.name(0),
+        };
+        let content = format!("{}/{name}", place.path());
         Ok(beginning(tree.as_fd(), content.as_bytes())? == shown)
     });
     is_shown(tree.path(), shown)
 }
 
-/// Mounts both directories of a tree as one, read-only and attached nowhere.
-pub(crate) fn mount(tree: &Path, rights: MountRights) -> Result<OwnedFd, Errno> {
+/// Mounts the empty files of a tree with their contents, read-only and attached nowhere.
+pub(crate) fn mount(tree: &Path, place: Place, rights: MountRights) -> Result<OwnedFd, Errno> {
     let c_string = |text: &[u8]| CString::new(text).map_err(|_| Errno::INVAL);
     tote_sys::overlay(&ContentOverlay {
         dir: &c_string(tree.as_os_str().as_bytes())?,
         layer: &c_string(INODES.as_bytes())?,
-        contents: &c_string(CONTENTS.as_bytes())?,
+        contents: &c_string(place.path().as_bytes())?,
         rights,
     })
 }
 
-/// The name in `contents/` of what an empty file contains, for whom the file is open; `None` of one that contains nothing.
+/// The name of what an empty file contains, at the place of the contents, for whom the file is open; `None` of one that contains nothing.
 pub(crate) fn content_name(file: impl AsFd, rights: MountRights) -> Result<Option<String>, Errno> {
-    let mut value = [0; 32];
+    let mut value = [0; 128];
     let length = match rustix::fs::fgetxattr(file, Names::of(rights).redirect, &mut value[..]) {
         Err(Errno::NODATA) => return Ok(None),
         length => length?,
@@ -256,9 +315,48 @@ pub(crate) fn content_name(file: impl AsFd, rights: MountRights) -> Result<Optio
     let name = value[..length].strip_prefix(b"/").unwrap_or_default();
     let is_number = !name.is_empty() && name.iter().all(u8::is_ascii_digit);
     match str::from_utf8(name) {
-        Ok(name) if is_number => Ok(Some(name.to_owned())),
+        Ok(name) if is_number || Key::of_name(name).is_some() => Ok(Some(name.to_owned())),
         _ => Err(Errno::IO),
     }
+}
+
+/// Collects the keys of the objects that the empty files of a tree lead to. Those with `contents/` have links to what they need.
+pub(crate) fn objects_of(tree: &Dir) -> Result<Vec<Key>, StoreError> {
+    let mut keys = Vec::new();
+    if tree.has(INODES) && Place::of(tree) == Place::Objects {
+        let inodes = tree.enter(INODES)?;
+        collect(inodes.as_fd(), &mut keys).map_err(|errno| match errno {
+            Errno::IO => StoreError::damaged(inodes.path().to_owned(), "a file leads to no object"),
+            errno => inodes.failed("read", "")(errno),
+        })?;
+    }
+    Ok(keys)
+}
+
+fn collect(dir: BorrowedFd<'_>, keys: &mut Vec<Key>) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut directories = Vec::new();
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match FileType::from_raw_mode(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
+            FileType::Directory => directories.push(name.to_owned()),
+            FileType::RegularFile => {
+                let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+                let content = content_name(file, MountRights::Root)?;
+                keys.extend(content.as_deref().and_then(Key::of_name));
+            }
+            _ => {}
+        }
+    }
+    // No more than one descriptor is open for each level of the tree.
+    directories.into_iter().try_for_each(|name| {
+        let below = rustix::fs::openat(dir, name, flags | OFlags::DIRECTORY, Mode::empty())?;
+        collect(below.as_fd(), keys)
+    })
 }
 
 /// Reads the beginning of a file.
@@ -271,33 +369,43 @@ pub(crate) fn beginning(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Err
     Ok(bytes)
 }
 
-/// Returns the path of an entry, in either directory, that is not as it was made.
+/// Returns the path of an entry, or of its content, that is not as it was made.
 pub(crate) fn damaged(
     objects: &Objects,
     model: &Model,
     tree: &Dir,
     rights: MountRights,
 ) -> Result<Option<EntryPath>, StoreError> {
-    if !(tree.has(INODES) && tree.has(CONTENTS)) {
+    if !tree.has(INODES) {
         return Ok(Some(EntryPath::root()));
     }
-    let (contents, inodes) = (tree.enter(CONTENTS)?, tree.enter(INODES)?);
-    let numbers = Numbers::of(model);
+    let inodes = tree.enter(INODES)?;
+    let place = Place::of(tree);
+    let numbers = (place == Place::Contents).then(|| Numbers::of(model));
+    let entered = match place {
+        Place::Contents => Some(tree.enter(CONTENTS)?),
+        Place::Objects => None,
+    };
+    let contents = entered.as_ref().unwrap_or(&objects.dir);
     let redirect = |name: &[u8]| {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&inodes, name, flags, Mode::empty())?;
         content_name(file, rights)
     };
     let leads = |name: &[u8], key: &Key, file: &Stat| {
-        let Some(number) = numbers.name(key) else {
+        let Some(content) = content_of(
+            numbers.as_ref(),
+            key,
+            u64::try_from(file.st_size).unwrap_or_default(),
+        ) else {
             return true;
         };
-        let is_there = contents.stat(&number).is_ok_and(|stat| {
+        let is_there = contents.stat(&content).is_ok_and(|stat| {
             let is_like = |file: &Stat| (file.st_mode, file.st_size, file.st_mtime);
             is_like(&stat) == is_like(file)
-                && tree::is_object(objects, key, &stat, contents.as_fd(), number.as_bytes())
+                && tree::is_object(objects, key, &stat, contents.as_fd(), content.as_bytes())
         });
-        is_there && redirect(name).is_ok_and(|name| name.is_some_and(|name| name == number))
+        is_there && redirect(name).is_ok_and(|name| name.is_some_and(|name| name == content))
     };
     Ok(tree::damaged(model, inodes.as_fd(), &leads))
 }

@@ -12,11 +12,12 @@ use crate::known::KNOWN;
 use crate::layer::{CONTENTS, FRAMING, Layer, LayerRecord, LayerSizes, Output, SIZES, Stored};
 use crate::objects::{Incoming, Origin};
 use crate::parse::{Batch, FoundFile, Interrupted, Parsed, Parser, Part, unreadable};
+use crate::recent::Changes;
 use crate::store::Store;
 use sha2::{Digest as _, Sha256};
 use std::io::{BufWriter, Read, Write as _};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
-use tote_archive::{Limits, ReadAhead};
+use tote_archive::{Change, Limits, ReadAhead};
 use tote_image::Digest;
 use tote_sys::has_sha256_twice;
 
@@ -55,7 +56,6 @@ pub(crate) fn take_in(
         let (full, taken) = sync_channel(DEPTH);
         let (emptied, empty) = channel();
         let parser = Parser::new(ahead, (expected, limits), store.owners, (full, empty), twice);
-        let parser = parser.map_err(intake.failed(FRAMING))?;
         let parsing = std::thread::Builder::new()
             .name("parse".to_owned())
             .spawn_scoped(scope, || parser.run())
@@ -82,8 +82,9 @@ pub(crate) fn take_in(
 struct Intake<'a> {
     store: &'a Store,
     dir: &'a Dir,
-    framing: Output,
+    framing: zstd::Encoder<'static, Output>,
     contents: BufWriter<Output>,
+    changes: Changes,
     /// The large file whose pieces are being received.
     large: Option<Large<'a>>,
     sizes: LayerSizes,
@@ -100,26 +101,19 @@ enum Large<'a> {
 impl<'a> Intake<'a> {
     fn new(store: &'a Store, dir: &'a Dir) -> Result<Self, StoreError> {
         let create = |name| dir.create(name, 0o600).map_err(dir.failed("make", name));
-        let framing = Output::new(create(FRAMING)?);
+        // Headers are mostly zeros: even the fastest level makes them ten times smaller.
+        let framing = zstd::Encoder::new(Output::new(create(FRAMING)?), 1);
+        let framing = framing.map_err(failed(dir, FRAMING))?;
         let contents = BufWriter::with_capacity(64 << 10, Output::new(create(CONTENTS)?));
         Ok(Self {
             store,
             dir,
             framing,
             contents,
+            changes: Changes::default(),
             large: None,
             sizes: LayerSizes::default(),
         })
-    }
-
-    /// Builds the error of a record that cannot be written.
-    fn failed(&self, name: &str) -> impl FnOnce(std::io::Error) -> StoreError + use<> {
-        let path = self.dir.path().join(name);
-        move |source| StoreError::Io {
-            attempt: "write",
-            path,
-            source,
-        }
     }
 
     /// Writes everything that is parsed, and gives the buffers back.
@@ -127,9 +121,11 @@ impl<'a> Intake<'a> {
         for parsed in parsed {
             match parsed {
                 Parsed::Framing(bytes) => {
-                    self.framing.write_all(&bytes).map_err(self.failed(FRAMING))?;
+                    self.framing
+                        .write_all(&bytes)
+                        .map_err(failed(self.dir, FRAMING))?;
                 }
-                Parsed::Files(batch) => {
+                Parsed::Changes(mut batch) => {
                     batch.for_each(|part, bytes| self.part(part, bytes))?;
                     // A parser that has ended needs no buffers, so a failure to send is ignored.
                     drop(emptied.send(batch.emptied()));
@@ -139,38 +135,44 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    fn part(&mut self, part: &Part, bytes: &[u8]) -> Result<(), StoreError> {
+    fn part(&mut self, part: Part, bytes: &[&[u8]]) -> Result<(), StoreError> {
         let objects = &self.store.objects;
         match part {
             Part::Whole(file) => {
-                let origin = objects.put(&file.key, bytes, &file.attributes, &file.path)?;
+                let origin = objects.put(&file.key, bytes, &file.attributes, &file.entry.path)?;
                 self.note(file, origin)
             }
             Part::Begin(path, size) => {
-                self.large = Some(match objects.expected(path, *size) {
+                self.large = Some(match objects.expected(&path, size) {
                     Some(key) => Large::Expected(key),
                     None => Large::Written(objects.incoming()?),
                 });
                 Ok(())
             }
             Part::Piece => match &mut self.large {
-                Some(Large::Written(large)) => large.write(bytes),
+                Some(Large::Written(large)) => bytes.iter().try_for_each(|bytes| large.write(bytes)),
                 Some(Large::Expected(_)) | None => Ok(()),
             },
             Part::End(file) => {
                 let origin = match self.large.take() {
-                    Some(Large::Written(large)) => large.finish(&file.key, &file.attributes, &file.path)?,
-                    Some(Large::Expected(key)) => objects.take_expected(&key, file)?,
+                    Some(Large::Written(large)) => {
+                        large.finish(&file.key, &file.attributes, &file.entry.path)?
+                    }
+                    Some(Large::Expected(key)) => objects.take_expected(&key, &file)?,
                     // A file ends only after its beginning.
                     None => return Ok(()),
                 };
                 self.note(file, origin)
             }
+            Part::Other(change) => {
+                self.changes.push(change, None);
+                Ok(())
+            }
         }
     }
 
     /// Records a file that is in the store now.
-    fn note(&mut self, file: &FoundFile, origin: Origin) -> Result<(), StoreError> {
+    fn note(&mut self, file: FoundFile, origin: Origin) -> Result<(), StoreError> {
         self.store.objects.note_seen(&file.key);
         self.sizes.files += 1;
         self.sizes.size += file.size;
@@ -180,32 +182,44 @@ impl<'a> Intake<'a> {
             Origin::Host => self.sizes.host += file.size,
         }
         let stored = Stored {
-            entry: file.entry,
+            entry: file.number,
             key: file.key,
             size: file.size,
         };
+        self.changes.push(Change::Add(file.entry), Some(stored));
         let noted = self.contents.write_all(&stored.to_bytes());
-        noted.map_err(self.failed(CONTENTS))
+        noted.map_err(failed(self.dir, CONTENTS))
     }
 
     /// Writes the last records of a layer, whose archive has `archive` bytes and the digest `diff_id`.
     fn finish(mut self, archive: u64, diff_id: Digest) -> Result<Layer, StoreError> {
-        let failed = (self.failed(CONTENTS), self.failed(SIZES));
+        let framing = self.framing.finish().map_err(failed(self.dir, FRAMING))?;
         let contents = self.contents.into_inner();
-        let contents = contents.map_err(|error| failed.0(error.into_error()))?;
+        let contents = contents.map_err(|error| failed(self.dir, CONTENTS)(error.into_error()))?;
         self.sizes.archive = archive;
         let record = LayerRecord {
             sizes: self.sizes,
-            framing: Some(self.framing.imprint()),
+            framing: Some(framing.imprint()),
             contents: Some(contents.imprint()),
         };
-        let json = serde_json::to_vec(&record).map_err(|error| failed.1(error.into()))?;
+        let json = serde_json::to_vec(&record).map_err(|error| failed(self.dir, SIZES)(error.into()))?;
         self.dir.write(SIZES, &json)?;
         self.dir.write(KNOWN, self.store.boot.as_bytes())?;
+        self.store.recent.keep(diff_id, self.changes);
         Ok(Layer {
             diff_id,
             sizes: self.sizes,
         })
+    }
+}
+
+/// Builds the error of a record that cannot be written.
+fn failed(dir: &Dir, name: &str) -> impl FnOnce(std::io::Error) -> StoreError {
+    let path = dir.path().join(name);
+    move |source| StoreError::Io {
+        attempt: "write",
+        path,
+        source,
     }
 }
 

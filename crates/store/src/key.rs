@@ -116,6 +116,12 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// A key that no content has, as far as anyone knows: for files by which the kernel is asked what it can do.
+    pub(crate) const ZERO: Self = Self {
+        content: [0; 32],
+        attributes: [0; 16],
+    };
+
     pub(crate) fn new(content: ContentHash, attributes: &Attributes) -> Self {
         Self {
             content,
@@ -136,6 +142,12 @@ impl Key {
             best_effort(write!(name, ".{copy}"));
         }
         name
+    }
+
+    /// Parses a name that [`Self::name`] has made for the first copy.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let (shard, rest) = name.split_once('/')?;
+        Self::parse(shard, rest).and_then(|(key, copy)| (copy == 0).then_some(key))
     }
 
     /// Parses a name in the directory `shard` into the key and the copy's number.

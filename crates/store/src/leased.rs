@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use crate::erofs;
-use crate::inodes::{self, CONTENTS, INODES};
+use crate::inodes::{self, CONTENTS, INODES, Place};
 use crate::lock::Lock;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -66,12 +66,15 @@ pub struct OwnInodes {
 }
 
 impl OwnInodes {
-    /// The directories of the tree in `dir`.
-    pub(crate) fn of(dir: &Path, rights: MountRights) -> Self {
+    /// The directory of the tree in `dir`.
+    pub(crate) fn of(dir: &Path, place: Place, objects: &Path, rights: MountRights) -> Self {
         Self {
             tree: dir.join(INODES),
             fs: None,
-            contents: dir.join(CONTENTS),
+            contents: match place {
+                Place::Contents => dir.join(CONTENTS),
+                Place::Objects => objects.to_owned(),
+            },
             rights,
         }
     }
@@ -193,7 +196,11 @@ impl Tree {
                     MountRights::NamespaceRoot if !is_root => MountRights::None,
                     rights => rights,
                 };
-                inodes::mount(&self.dir, rights).map_err(failed)
+                let place = match own.contents.starts_with(&self.dir) {
+                    true => Place::Contents,
+                    false => Place::Objects,
+                };
+                inodes::mount(&self.dir, place, rights).map_err(failed)
             }
         }
     }

@@ -66,6 +66,7 @@ mod objects;
 mod parse;
 mod parts;
 mod patience;
+mod recent;
 mod removal;
 mod share;
 mod store;

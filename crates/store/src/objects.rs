@@ -13,6 +13,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Gid, Mode, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -96,16 +97,16 @@ impl Objects {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a content in memory under its key. `path` is its path in the image; the host may have the same file
-    /// there.
+    /// Stores a content in memory, of which these are the pieces, under its key. `path` is its path in the image; the host may
+    /// have the same file there.
     pub(crate) fn put(
         &self,
         key: &Key,
-        content: &[u8],
+        content: &[&[u8]],
         attributes: &Attributes,
         path: &EntryPath,
     ) -> Result<Origin, StoreError> {
-        let size = content.len() as u64;
+        let size = content.iter().map(|piece| piece.len() as u64).sum();
         let name = key.name(0);
         // A file without permissions cannot show by its mode that it is finished.
         if attributes.mode != 0 {
@@ -117,7 +118,8 @@ impl Objects {
             }
             match self.create(&name) {
                 Ok(file) => {
-                    let filled = write_all(&file, content).map_err(self.dir.failed("write", &name));
+                    let filled = content.iter().try_for_each(|piece| write_all(&file, piece));
+                    let filled = filled.map_err(self.dir.failed("write", &name));
                     filled.and_then(|()| self.set_attributes(&file, attributes, Path::new(&name)))?;
                     return Ok(Origin::Written);
                 }
@@ -129,7 +131,7 @@ impl Objects {
             return Ok(Origin::Found);
         }
         let mut incoming = self.incoming()?;
-        incoming.write(content)?;
+        content.iter().try_for_each(|piece| incoming.write(piece))?;
         incoming.finish(key, attributes, path)
     }
 
@@ -179,23 +181,21 @@ impl Objects {
 
     /// True if an object has this content. The size does not suffice: data written shortly before a power cut may
     /// be other bytes, and a file that was changed in place may have its old time again.
-    fn has_content(&self, name: &str, content: &[u8]) -> bool {
+    fn has_content(&self, name: &str, content: &[&[u8]]) -> bool {
         let Ok(file) = self.dir.open_file(name) else {
             return false;
         };
+        let mut file = std::fs::File::from(file);
         let mut buffer = [0; 32 << 10];
-        let mut rest = content;
-        loop {
-            match rustix::io::read(&file, &mut buffer) {
-                Ok(0) => return rest.is_empty(),
-                Ok(read) => match rest.strip_prefix(&buffer[..read]) {
-                    Some(after) => rest = after,
-                    None => return false,
-                },
-                Err(Errno::INTR) => {}
-                Err(_) => return false,
-            }
-        }
+        let mut has_next = |expected: &[u8]| {
+            let found = &mut buffer[..expected.len()];
+            file.read_exact(found).is_ok() && found == expected
+        };
+        content
+            .iter()
+            .flat_map(|piece| piece.chunks(32 << 10))
+            .all(&mut has_next)
+            && is_at_end(&mut file)
     }
 
     /// True if an object's content has this hash.
@@ -270,6 +270,11 @@ impl Objects {
             source,
         })
     }
+}
+
+/// True if nothing is left to read.
+fn is_at_end(file: &mut std::fs::File) -> bool {
+    matches!(file.read_exact(&mut [0]), Err(error) if error.kind() == ErrorKind::UnexpectedEof)
 }
 
 /// True if an inode matches an object of that size and these attributes. Times are compared by seconds, and only if

@@ -17,8 +17,10 @@ const IN_MEMORY: u64 = 1 << 20;
 /// Bytes of contents in a batch; a single file may exceed it. Handing over costs little then, and a processor's
 /// cache holds a batch.
 const BATCH: usize = 512 << 10;
-/// Maximum number of files in a batch, so that the writer gets work early if all files are small.
-const BATCH_FILES: usize = 256;
+/// Maximum number of parts in a batch, so that the writer gets work early if all files are small.
+const BATCH_PARTS: usize = 256;
+/// Bytes of the framing that are handed over together.
+const FRAMING_PIECE: usize = 64 << 10;
 
 /// Number of chunks of which a batch keeps pieces before it is handed over, besides those of its last file.
 const LENT: usize = 2;
@@ -26,13 +28,13 @@ const _: () = assert!(IN_MEMORY as usize / CHUNK + 1 + LENT <= MOST_LENT);
 
 /// A part of an archive that the parser hands over.
 pub(crate) enum Parsed {
-    /// Files, or parts of a file.
-    Files(Batch),
-    /// The next bytes of a layer's compressed `framing`.
+    /// Changes with the contents of files, or parts of a file.
+    Changes(Batch),
+    /// The next bytes of a layer's `framing`.
     Framing(Vec<u8>),
 }
 
-/// Files of an archive in its order, with their contents.
+/// Changes of an archive in its order, with the contents of files.
 #[derive(Default)]
 pub(crate) struct Batch {
     parts: Vec<(Part, Bytes)>,
@@ -61,36 +63,41 @@ pub(crate) enum Part {
     Piece,
     /// The end of the large file whose pieces came before; without bytes.
     End(FoundFile),
+    /// A change other than a regular file; without bytes.
+    Other(Change),
 }
 
 /// A regular file of an archive, hashed.
 pub(crate) struct FoundFile {
     /// Number of its change.
-    pub(crate) entry: u64,
+    pub(crate) number: u64,
     pub(crate) key: Key,
     /// Bytes of its content, with holes.
     pub(crate) size: u64,
     pub(crate) attributes: Attributes,
-    pub(crate) path: EntryPath,
+    pub(crate) entry: Entry,
 }
 
 impl Batch {
-    /// Calls `each` for all parts in the archive's order, with their bytes.
-    pub(crate) fn for_each<E>(&self, mut each: impl FnMut(&Part, &[u8]) -> Result<(), E>) -> Result<(), E> {
+    /// Calls `each` for all parts in the archive's order, with the pieces of their bytes, and takes them out of the batch.
+    pub(crate) fn for_each<E>(
+        &mut self,
+        mut each: impl FnMut(Part, &[&[u8]]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut own = &self.bytes[..self.filled];
-        for (part, bytes) in &self.parts {
+        for (part, bytes) in self.parts.drain(..) {
             match bytes {
                 Bytes::Own(len) => {
-                    let (bytes, after) = own.split_at(*len);
+                    let (bytes, after) = own.split_at(len);
                     own = after;
-                    each(part, bytes)?;
+                    each(part, &[bytes])?;
                 }
                 Bytes::Shared(first, more) if more.is_empty() => {
-                    each(part, first.as_deref().unwrap_or_default())?;
+                    each(part, &[first.as_deref().unwrap_or_default()])?;
                 }
                 Bytes::Shared(first, more) => {
-                    let pieces: Vec<&[u8]> = first.iter().chain(more).map(|piece| &**piece).collect();
-                    each(part, &pieces.concat())?;
+                    let pieces: Vec<&[u8]> = first.iter().chain(&more).map(|piece| &**piece).collect();
+                    each(part, &pieces)?;
                 }
             }
         }
@@ -128,30 +135,37 @@ impl Batch {
     }
 
     fn is_full(&self) -> bool {
-        self.size >= BATCH || self.parts.len() >= BATCH_FILES
+        self.size >= BATCH || self.parts.len() >= BATCH_PARTS
     }
 }
 
-/// A writer that passes the compressed framing to the writing thread.
-pub(crate) struct FramingOutput(SyncSender<Parsed>);
+/// A writer that passes the framing to the writing thread, which compresses it.
+pub(crate) struct FramingOutput {
+    full: SyncSender<Parsed>,
+    pending: Vec<u8>,
+}
 
 impl Write for FramingOutput {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let sent = self.0.send(Parsed::Framing(bytes.to_vec()));
-        sent.map_err(|_| Error::from(ErrorKind::BrokenPipe))?;
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() >= FRAMING_PIECE {
+            self.flush()?;
+        }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+        let next = Vec::with_capacity(2 * FRAMING_PIECE);
+        let sent = self
+            .full
+            .send(Parsed::Framing(std::mem::replace(&mut self.pending, next)));
+        sent.map_err(|_| ErrorKind::BrokenPipe.into())
     }
 }
 
-type Framing = HashedFraming<zstd::Encoder<'static, FramingOutput>>;
-
 /// The thread between the one that reads an archive and the one that writes its files.
 pub(crate) struct Parser<'scope, R> {
-    reader: Reader<ReadAhead<'scope, R>, Framing>,
+    reader: Reader<ReadAhead<'scope, R>, HashedFraming<FramingOutput>>,
     /// Digest of the layer, for messages.
     layer: Option<Digest>,
     owners: Owners,
@@ -185,26 +199,25 @@ impl From<StoreError> for Interrupted {
 
 impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
     /// Parses `input`, sends batches to `full`, and takes used buffers from `empty`; hashes the archive if that is asked.
-    ///
-    /// # Errors
-    /// The compressor for the framing cannot be created.
     pub(crate) fn new(
         input: ReadAhead<'scope, R>,
         (layer, limits): (Option<Digest>, Limits),
         owners: Owners,
         (full, empty): (SyncSender<Parsed>, Receiver<Batch>),
         hashes_archive: bool,
-    ) -> std::io::Result<Self> {
-        // Headers are mostly zeros: even the fastest level makes them ten times smaller.
-        let framing = zstd::Encoder::new(FramingOutput(full.clone()), 1)?;
-        Ok(Self {
+    ) -> Self {
+        let framing = FramingOutput {
+            full: full.clone(),
+            pending: Vec::new(),
+        };
+        Self {
             reader: Reader::lending(input, limits, HashedFraming::new(framing, hashes_archive)),
             layer,
             owners,
             batch: Batch::default(),
             full,
             empty,
-        })
+        }
     }
 
     /// Parses the archive to its end.
@@ -215,25 +228,27 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
             source: Box::new(source),
         };
         while let Some(change) = self.reader.next_change().map_err(failed)? {
-            let Change::Add(entry) = change else {
-                continue;
-            };
-            match &entry.kind {
-                Kind::File { size } => {
-                    let size = *size;
-                    self.file(entry, size)?;
-                    self.hand_over_if_full()?;
+            match change {
+                Change::Add(entry) if let Kind::File { size } = entry.kind => self.file(entry, size)?,
+                other => {
+                    if let Change::Add(Entry {
+                        kind: Kind::Symlink { target },
+                        ..
+                    }) = &other
+                    {
+                        links += target.len() as u64;
+                    }
+                    self.batch.push(Part::Other(other), None, Vec::new());
                 }
-                Kind::Symlink { target } => links += target.len() as u64,
-                _ => {}
             }
+            self.hand_over_if_full()?;
         }
         self.hand_over()?;
         let (ahead, framing) = self.reader.into_parts();
         let input = ahead.finish().map_err(|source| unreadable(layer, source))?;
         // Writing the framing fails only if the writer has ended.
-        let (framing, archive) = framing.finish().map_err(|_| Interrupted::Writer)?;
-        framing.finish().map_err(|_| Interrupted::Writer)?;
+        let (mut framing, archive) = framing.finish().map_err(|_| Interrupted::Writer)?;
+        framing.flush().map_err(|_| Interrupted::Writer)?;
         Ok(Whole {
             input,
             links,
@@ -323,11 +338,11 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
     fn found(&self, entry: Entry, hash: [u8; 32], size: u64) -> FoundFile {
         let attributes = Attributes::of(&entry, self.owners);
         FoundFile {
-            entry: self.reader.entry(),
+            number: self.reader.entry(),
             key: Key::new(hash, &attributes),
             size,
             attributes,
-            path: entry.path,
+            entry,
         }
     }
 
@@ -343,7 +358,7 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         let next = self.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
         self.full
-            .send(Parsed::Files(batch))
+            .send(Parsed::Changes(batch))
             .map_err(|_| Interrupted::Writer)
     }
 

@@ -3,6 +3,7 @@ use crate::dir::Dir;
 use crate::key::Owners;
 use crate::layer::{self, LayerArchive};
 use crate::objects::Objects;
+use crate::recent::Recent;
 use crate::share::{HostFiles, ShareHost};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -37,6 +38,7 @@ pub struct StoreOptions {
 pub struct Store {
     pub(crate) root: Dir,
     pub(crate) objects: Objects,
+    pub(crate) recent: Recent,
     pub(crate) layers: Dir,
     pub(crate) images: Dir,
     pub(crate) names: Dir,
@@ -74,6 +76,7 @@ impl Store {
                 options.owners,
                 HostFiles::new(options.share_host, device),
             ),
+            recent: Recent::default(),
             layers: root.enter_or_make("layers", 0o700)?,
             images: root.enter_or_make(IMAGES, 0o700)?,
             names: root.enter_or_make(NAMES, 0o700)?,

@@ -3,10 +3,11 @@
 //! ```text
 //! trees/CHAIN/
 //! ├── lease        the id of the boot in which the tree was last known to be whole, and a sign of its form: `#` for
-//! │                `image.erofs`, `+` for `inodes/` and `contents/`; each user of the tree holds a shared lock on it
+//! │                `image.erofs`, `+` for `inodes/` and `contents/`, `=` for `inodes/` alone; each user of the tree holds a
+//! │                shared lock on it
 //! ├── image.erofs  the image without contents, for overlayfs, where the kernel mounts such a file for the caller
 //! ├── inodes/      elsewhere the same as a directory of empty files with inodes of their own
-//! ├── contents/    what these empty files contain
+//! ├── contents/    what these empty files contain, where the objects themselves cannot be that
 //! ├── disk.erofs   the image with all contents, for virtual machines, once one has asked for it
 //! └── root/        the image, of links to objects: where overlayfs can show none of these, or once a command
 //!                  has asked for it
@@ -18,7 +19,8 @@ use crate::dir::{Dir, write_all};
 use crate::erofs;
 use crate::error::is_gone;
 use crate::error::or_damaged;
-use crate::inodes::{self, EmptyFiles, Numbered, Numbers};
+use crate::inodes::{self, EmptyFiles, Numbered, Numbers, Place};
+use crate::layer::Stored;
 use crate::leased::{LEASE, Names, OwnInodes, ROOT, Tree};
 use crate::lock::Lock;
 use crate::model::Model;
@@ -31,6 +33,7 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tote_archive::Change;
 use tote_image::Digest;
 use tote_sys::best_effort;
 
@@ -43,7 +46,7 @@ enum Work<'a> {
     Inodes(&'a Part),
     /// Links the objects that these contain: a piece of work for a single thread, since two would only wait for each other in
     /// the one directory.
-    Contents(&'a [Numbered<'a>]),
+    Contents(&'a [Numbered<'a>], &'a Dir),
 }
 
 /// Form of a tree that its lease calls complete.
@@ -51,8 +54,8 @@ enum Work<'a> {
 pub(crate) enum Form {
     /// `root/` alone.
     Links,
-    /// `inodes/` and `contents/`.
-    Inodes,
+    /// `inodes/`, with the contents in that place.
+    Inodes(Place),
     /// `image.erofs`.
     Image,
 }
@@ -62,13 +65,15 @@ impl Form {
     fn sign(self) -> &'static str {
         match self {
             Self::Links => "",
-            Self::Inodes => "+",
+            Self::Inodes(Place::Contents) => "+",
+            Self::Inodes(Place::Objects) => "=",
             Self::Image => "#",
         }
     }
 
     fn of_sign(sign: &[u8]) -> Option<Self> {
-        let all = [Self::Links, Self::Inodes, Self::Image];
+        let inodes = [Place::Contents, Place::Objects].map(Self::Inodes);
+        let all = [Self::Links, inodes[0], inodes[1], Self::Image];
         all.into_iter().find(|form| form.sign().as_bytes() == sign)
     }
 }
@@ -209,9 +214,10 @@ impl Store {
                 let image = or_damaged(erofs::open(&tree))?.flatten();
                 (image.map(Names::Image), Some(own))
             }
-            (Form::Inodes, Some(rights)) => {
+            (Form::Inodes(place), Some(rights)) => {
                 let names = self.names_of(chain, inodes::INODES)?;
-                (names, Some(OwnInodes::of(&dir, rights)))
+                let own = OwnInodes::of(&dir, place, self.objects.dir.path(), rights);
+                (names, Some(own))
             }
             _ => (self.names_of(chain, ROOT)?, None),
         };
@@ -313,8 +319,8 @@ impl Store {
             let left_out = erofs::make(model, chain, dir)?;
             return Ok(Some((Form::Image, left_out)));
         }
-        let left_out = self.make_directories(dir, image, model)?;
-        Ok(left_out.map(|left_out| (Form::Inodes, left_out)))
+        let made = self.make_directories(dir, image, model)?;
+        Ok(made.map(|(place, left_out)| (Form::Inodes(place), left_out)))
     }
 
     /// True if a tree is large enough to be one file: a mount of the file costs each start the same, however small the tree is.
@@ -323,24 +329,36 @@ impl Store {
             .is_some_and(|least| model.inodes().count() as u64 >= least)
     }
 
-    /// Makes `inodes/` and `contents/`.
-    fn make_directories(&self, dir: &Dir, image: &Image, model: &Model) -> Result<Option<u64>, StoreError> {
+    /// Makes `inodes/`, and `contents/` where the objects themselves cannot be its contents.
+    fn make_directories(
+        &self,
+        dir: &Dir,
+        image: &Image,
+        model: &Model,
+    ) -> Result<Option<(Place, u64)>, StoreError> {
         let Some(rights) = self.overlays else {
             return Ok(None);
         };
-        if !inodes::can_be_shown(dir, rights)? {
+        let Some(place) = inodes::can_be_shown(dir, rights)? else {
             return Ok(None);
-        }
-        let numbers = Numbers::of(model);
-        let contents = inodes::make_dir(dir, inodes::CONTENTS)?;
+        };
+        let contents = match place {
+            Place::Contents => Some((Numbers::of(model), inodes::make_dir(dir, inodes::CONTENTS)?)),
+            Place::Objects => None,
+        };
         let root = inodes::make_dir(dir, inodes::INODES)?;
         let site = Site::new((&self.objects, self.owners), model, &root);
-        let files = EmptyFiles::new(&self.objects, &numbers, rights);
+        let numbers = contents.as_ref().map(|(numbers, _)| numbers);
+        let files = EmptyFiles::new(&self.objects, numbers, rights);
         let divided = Divided::of(model);
         divided.begin(&site)?;
-        let inodes = divided.parts.iter().map(Work::Inodes);
-        let whole = [Work::Check, Work::Contents(numbers.contents())];
-        let work: Vec<_> = whole.into_iter().chain(inodes).collect();
+        let mut work = vec![Work::Check];
+        work.extend(
+            contents
+                .as_ref()
+                .map(|(numbers, dir)| Work::Contents(numbers.contents(), dir)),
+        );
+        work.extend(divided.parts.iter().map(Work::Inodes));
         let is_refused = AtomicBool::new(false);
         // True where the file system does not keep the attributes of the files, or does not let this user set them.
         let refused = |made: Result<(), StoreError>| match made {
@@ -354,7 +372,7 @@ impl Store {
             Work::Check => self.check_objects(image, model),
             Work::Inodes(_) if is_refused.load(Ordering::Relaxed) => Ok(()),
             Work::Inodes(part) => refused(part.make(&site, &mut files.clone())),
-            Work::Contents(links) => inodes::link_contents(&self.objects, links, &contents)
+            Work::Contents(links, dir) => inodes::link_contents(&self.objects, links, dir)
                 // Only the check knows which layers are damaged if an object is lost.
                 .map_err(|error| self.check_objects(image, model).err().unwrap_or(error)),
         })?;
@@ -362,7 +380,7 @@ impl Store {
         if is_refused.into_inner() {
             return inodes::forget(dir).map(|()| None);
         }
-        Ok(Some(site.left_out()))
+        Ok(Some((place, site.left_out())))
     }
 
     /// Makes `root/` in the directory of a tree, and gives the number of device nodes that could not be made. It has its name
@@ -426,7 +444,7 @@ impl Store {
         let mut model = Model::new(self.owners);
         for (number, diff_id) in image.layers().iter().enumerate() {
             let dir = self.layer_dir(diff_id)?.ok_or(StoreError::NoLayer(*diff_id))?;
-            crate::layer::changes(&dir, diff_id, |change, stored| {
+            let mut apply = |change: &Change, stored: Option<&Stored>| {
                 let content = stored.map(|stored| (stored.key, stored.size));
                 let applied = model.apply(number, change, content);
                 applied.map_err(|reason| StoreError::Apply {
@@ -434,7 +452,13 @@ impl Store {
                     path: change.path().to_string(),
                     reason,
                 })
-            })?;
+            };
+            match self.recent.take(diff_id) {
+                Some(changes) => changes
+                    .iter()
+                    .try_for_each(|(change, stored)| apply(change, stored))?,
+                None => crate::layer::changes(&dir, diff_id, apply)?,
+            }
         }
         Ok(model)
     }

@@ -4,7 +4,7 @@ use crate::StoreError;
 use crate::dir::Dir;
 use crate::erofs;
 use crate::error::is_gone;
-use crate::inodes;
+use crate::inodes::{self, Place};
 use crate::leased::ROOT;
 use crate::model::{Model, Node};
 use crate::objects::is_unchanged;
@@ -43,7 +43,7 @@ impl Store {
                 if inodes::damaged(&self.objects, model, dir, rights)?.is_some() {
                     return Ok(None);
                 }
-                inodes::show(model, dir, rights)?.then_some(Form::Inodes)
+                inodes::show(model, dir, rights)?.then_some(Form::Inodes(Place::of(dir)))
             }
             _ if !has_links => return Ok(None),
             _ => self

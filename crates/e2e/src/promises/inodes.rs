@@ -85,7 +85,7 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 /// Needs of images whose metadata are one file: only root mounts it.
-const ONE_FILE: &[Need] = &[KERNEL, Need::Root];
+pub(super) const ONE_FILE: &[Need] = &[KERNEL, Need::Root];
 
 /// Writes a configuration by which every image is one file, as large images are.
 fn ask_for_one_file(cx: &Context) -> Result<()> {
@@ -132,7 +132,7 @@ fn images(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn links(cx: &Context) -> Result<()> {
+pub(super) fn links(cx: &Context) -> Result<()> {
     images(cx)?;
     let names = "/etc/crontab /etc/nothing /bin/sh /etc/second /etc/second-again";
     for options in [overlays(), vec![&["--rm", "--driver", "split"]]].concat() {
@@ -146,7 +146,7 @@ fn links(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn numbers(cx: &Context) -> Result<()> {
+pub(super) fn numbers(cx: &Context) -> Result<()> {
     images(cx)?;
     let script = "n() { stat -c %i /etc/crontab /etc/nothing; }; before=$(n); \
                   echo more >>/etc/crontab && chmod 600 /etc/nothing && \
@@ -164,7 +164,7 @@ fn numbers(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn steps(cx: &Context) -> Result<()> {
+pub(super) fn steps(cx: &Context) -> Result<()> {
     images(cx)?;
     let dockerfile = "FROM one\n\
         RUN test \"$(stat -c %h /etc/crontab /etc/second | tr '\\n' ' ')\" = '1 2 '\n\
@@ -250,7 +250,7 @@ fn privileges(cx: &Context) -> Result<()> {
 }
 
 /// Finds the only tree of the store.
-fn tree(cx: &Context) -> Result<PathBuf> {
+pub(super) fn tree(cx: &Context) -> Result<PathBuf> {
     let trees = cx.root().join("store/trees");
     let found: Vec<PathBuf> = fs::read_dir(&trees)?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -263,19 +263,24 @@ fn tree(cx: &Context) -> Result<PathBuf> {
 fn parts(tree: &std::path::Path) -> &'static [&'static str] {
     if tree.join(IMAGE).exists() {
         &[IMAGE]
-    } else {
+    } else if tree.join("contents").exists() {
         &["inodes", "contents"]
+    } else {
+        &["inodes"]
     }
 }
 
-fn damage(cx: &Context) -> Result<()> {
+pub(super) fn damage(cx: &Context) -> Result<()> {
     super::stored::image(cx, "i", &[])?;
     let tree = tree(cx)?;
     let part = match parts(&tree) {
         [IMAGE] => tree.join(IMAGE),
+        ["inodes"] => tree.join("inodes/own"),
         _ => tree.join("contents/0"),
     };
-    if part.ends_with(IMAGE) {
+    if part.ends_with("own") {
+        fs::remove_file(&part)?;
+    } else if part.ends_with(IMAGE) {
         // One bit of the last name of the root directory.
         let mut bytes = fs::read(&part)?;
         let name = bytes.windows(3).rposition(|name| name == b"own");
@@ -367,7 +372,7 @@ fn without_links(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn with_links(cx: &Context) -> Result<()> {
+pub(super) fn with_links(cx: &Context) -> Result<()> {
     image_with_users(cx)?;
     let drivers: &[&str] = &["split", "copy", "reflink"];
     for driver in drivers {
@@ -448,7 +453,7 @@ fn of_older_builds(cx: &Context) -> Result<()> {
 }
 
 /// A container whose image is lost finds what it has not opened yet, whatever sweeps, and leaves nothing.
-fn without_image(cx: &Context) -> Result<()> {
+pub(super) fn without_image(cx: &Context) -> Result<()> {
     image_with_users(cx)?;
     let program = "echo ready; read word; cat /etc/stays /etc/group";
     let mut running = cx

@@ -70,6 +70,7 @@ mod host_image;
 mod image;
 mod indexes;
 mod inodes;
+mod inodes_in_memory;
 mod inspect;
 mod interrupted;
 mod isolation;
@@ -180,6 +181,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     storage::TESTS,
     stored::TESTS,
     inodes::TESTS,
+    inodes_in_memory::TESTS,
     closed::TESTS,
     command_lines::TESTS,
     known_lines::TESTS,

@@ -44,13 +44,16 @@ fn mounted(file: &Path) -> Result<OwnedFd> {
 pub(super) fn content_of(tree: &Path, path: &str) -> Result<PathBuf> {
     let name = name_of(tree, path);
     let is_image = name.ends_with(IMAGE);
+    let store = tree.ancestors().nth(2).context("a tree is in the store")?;
+    let objects = store.join("objects");
     let (file, contents) = if is_image {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(mounted(&name)?, path, flags, Mode::empty())?;
-        let store = tree.ancestors().nth(2).context("a tree is in the store")?;
-        (file, store.join("objects"))
+        (file, objects)
     } else {
-        (OwnedFd::from(fs::File::open(&name)?), tree.join("contents"))
+        let own = tree.join("contents");
+        let contents = if own.exists() { own } else { objects };
+        (OwnedFd::from(fs::File::open(&name)?), contents)
     };
     for attribute in ["trusted.overlay.redirect", "user.overlay.redirect"] {
         let mut value = [0; 256];

@@ -5,6 +5,7 @@ mod damage;
 mod files;
 mod images;
 mod indexes;
+mod inodes;
 mod layers;
 mod nodes;
 mod sharing;
