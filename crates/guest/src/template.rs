@@ -7,11 +7,11 @@
 //! ```
 //! A machine that is saved has seen nothing of a container: no plan, no block of a disk, no address, no input. Disks and network devices are
 //! placeholders until the machine goes on, so their drivers let them go before, and take them, with their sizes and addresses, after that.
-//! Two disks they keep, of which nothing was read and on whose size no process relies: the disk of tools, which is empty in every machine that
-//! begins, and that of the image, whose file system knows how large it is. To take a disk costs an emulated processor as much as the rest of a start.
+//! Three disks they keep: the one with this program, which is the same in all of them; and two of which nothing was read and on whose size no process
+//! relies, the disk of tools, which is empty in every machine that begins, and that of the image, whose file system knows how large it is. To take a disk costs an emulated processor as much as the rest of a start.
 
 use crate::error::GuestError;
-use crate::machine::{BUS, DISKS, IMAGE_DISK, appear, devices, link_disks};
+use crate::machine::{BUS, DISKS, IMAGE_DISK, SYSTEM_DISK, appear, devices, link_disks};
 use crate::spare::Spare;
 use crate::tools::TOOLS_DISK;
 use crate::worker::Errands;
@@ -88,13 +88,14 @@ pub(crate) fn sleep(port: &OwnedFd, errands: Errands) -> Result<Spare, GuestErro
     Ok(spare)
 }
 
-/// True for the disks that every machine of the template has, so that their driver keeps them: that of the image and that of tools.
+/// True for the disks that every machine of the template has, so that their driver keeps them: that of the image, that of tools, and the one with
+/// this program.
 fn is_kept(device: &str) -> bool {
     let block = Path::new(BUS).join("devices").join(device).join("block");
     let mut disks = std::fs::read_dir(block).into_iter().flatten().flatten();
     disks.any(|disk| {
         let serial = std::fs::read_to_string(disk.path().join("serial"));
-        serial.is_ok_and(|serial| [TOOLS_DISK, IMAGE_DISK].contains(&serial.trim()))
+        serial.is_ok_and(|serial| [TOOLS_DISK, IMAGE_DISK, SYSTEM_DISK].contains(&serial.trim()))
     })
 }
 

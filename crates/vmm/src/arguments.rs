@@ -73,7 +73,8 @@ pub(crate) fn arguments(
         ("-device", format!("virtio-rng-{bus},rng=random")),
     ];
     let kernel = kernel(machine, tsc_khz);
-    let disks = machine.disks.iter().flat_map(|one| disk(one, bus));
+    let disks = std::iter::once(&machine.system).chain(&machine.disks);
+    let disks = disks.flat_map(|one| disk(one, bus));
     let disks = disks.chain(saved::absent_disks(machine));
     let spare = machine.spare.iter().flat_map(|one| spare(one, bus));
     let links = machine.links.iter().flat_map(|one| link(one, bus));
@@ -236,6 +237,11 @@ mod tests {
             processors: 2,
             kernel: "/vm/kernel".into(),
             initramfs: "/vm/initramfs".into(),
+            system: Disk {
+                serial: "tote".to_owned(),
+                file: "/vm/system".into(),
+                readonly: true,
+            },
             disks: vec![
                 Disk {
                     serial: "image".to_owned(),
@@ -272,6 +278,7 @@ mod tests {
             "socket,id=control,fd=3",
             "socket,id=channel,fd=4",
             "socket,id=console,fd=5",
+            "read-only=on,filename=/vm/system -device virtio-blk-device,drive=tote,serial=tote -blockdev driver=file,node-name=image",
             "read-only=on,filename=/vm/a,,b -device virtio-blk-device,drive=image,serial=image",
             "tap,id=tap0,ifname=tap0,script=no,downscript=no -device virtio-net-device,netdev=tap0,mac=02:42:ac:11:00:02",
             "node-name=writes,discard=unmap,filename=/vm/writes",
