@@ -162,3 +162,56 @@ impl Tree for DiskTree<'_> {
 
     fn xattrs(&self, _: usize, _: &mut dyn FnMut(Xattr<'_>)) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a setup makes of these lines and modules.
+    fn made_ready(list: &str, modules: &[&str]) -> Vec<u8> {
+        let mut cpio = Cpio::new();
+        cpio.directory(MODULES);
+        for name in modules {
+            cpio.file(&format!("{MODULES}/{name}.ko"), 0o600, name.as_bytes());
+        }
+        cpio.file(LIST, 0o600, list.as_bytes());
+        cpio.into_bytes()
+    }
+
+    #[test]
+    fn modules_are_where_they_are_needed() {
+        let ready = made_ready("ring\nblock\npci 0\nnet 1\nballoon 5\n", &["ring", "block", "pci", "net", "balloon"]);
+        let boot = Boot::of(&ready, 0).unwrap();
+        let initramfs = boot.initramfs(b"program");
+        let files = cpio::files(&initramfs).unwrap();
+        let content = |path: &str| files.iter().find(|(name, _)| *name == path).map(|(_, bytes)| *bytes);
+        assert_eq!(content("init"), Some(&b"program"[..]));
+        assert_eq!(content(LIST), Some(&b"ring\nblock\npci pci\n"[..]));
+        assert_eq!(content("modules/block.ko"), Some(&b"block"[..]));
+        assert_eq!(content("modules/net.ko"), None);
+        assert_eq!(content("tote"), Some(&b""[..]), "the place of the disk");
+
+        let file = tempfile::NamedTempFile::new().unwrap();
+        boot.write_disk(&[7; 10_000], file.as_file()).unwrap();
+        let disk = tote_erofs::Image::open(file.reopen().unwrap()).unwrap();
+        let size = |path: &str| disk.find(path.as_bytes()).unwrap().map(|found| found.size);
+        assert_eq!(size("tote"), Some(10_000));
+        assert_eq!(size("modules/list"), Some("net 1\nballoon 5\n".len() as u64));
+        assert_eq!(size("modules/net.ko"), Some(3));
+        assert_eq!(size("modules/ring.ko"), None);
+    }
+
+    #[test]
+    fn other_files_are_no_modules() {
+        let whole = made_ready("ring\n", &["ring"]);
+        assert!(Boot::of(&whole, 0).is_ok());
+        let lacking = made_ready("ring\nblock\n", &["ring"]);
+        let none = made_ready("", &[]);
+        let bad = [&whole[..whole.len() - 4], b"ELF", b"", &lacking[..]];
+        for bytes in bad {
+            let error = Boot::of(bytes, 0).unwrap_err().to_string();
+            assert!(error.contains("they are damaged"), "{error}");
+        }
+        assert!(Boot::of(&none, 0).is_ok());
+    }
+}

@@ -21,6 +21,7 @@ mod cpio;
 mod error;
 mod find;
 mod image;
+mod lean;
 mod lz4;
 mod modinfo;
 mod modules;
@@ -31,6 +32,7 @@ pub use ar::unpack;
 pub use boot::Boot;
 pub use error::KernelError;
 pub use find::Kernel;
+pub use lean::lean;
 pub use modules::{Module, closure};
 
 use cpio::{Cpio, LIST, MODULES};

@@ -361,7 +361,7 @@ fn a_machine_is_saved_with_placeholders_and_goes_on_with_devices() {
     for part in [
         "-machine microvm,memory-backend=memory",
         "memory-backend-file,id=memory,size=1M,share=on,mem-path=/memory",
-        "load_system_certificate_list asleep=1",
+        "deadline_init asleep=1",
         "-kernel ",
     ] {
         assert!(line.contains(part), "{part}: {line}");

@@ -99,12 +99,10 @@ fn name(kernel: &Files, machine: &Machine) -> Result<String, EngineError> {
         .program
         .metadata()
         .map_err(VmFault::file("look at", &machine.program))?;
-    // The directories have names that follow from what is in them.
-    let above = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
+    // The directory has a name that follows from what is in it.
+    let files = kernel.initramfs.parent().and_then(Path::file_name);
     let mut text = format!(
-        "tote template 4\n{:?}\n{:?}\n{} {} {} {} {}.{}\n{} {} {} {} {LAYOUT:?} {:?}\n",
-        above(&kernel.vmlinux),
-        above(&kernel.initramfs),
+        "tote template 4\n{files:?}\n{} {} {} {} {}.{}\n{} {} {} {} {LAYOUT:?} {:?}\n",
         machine.program.display(),
         vmm.dev(),
         vmm.ino(),
