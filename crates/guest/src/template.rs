@@ -21,7 +21,7 @@ use rustix::time::{ClockId, Timespec, clock_settime};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tote_channel::{Guest, Order, Wake};
-use tote_sys::Errno;
+use tote_sys::{Errno, best_effort};
 
 /// Variable of process 1 by which a machine knows that it is to be saved: the kernel makes one of each word of its command line that it
 /// does not know.
@@ -58,6 +58,7 @@ pub(crate) fn sleep(port: &OwnedFd, errands: Errands) -> Result<Spare, GuestErro
         }
     }
     crate::spare::seal();
+    read_program();
     // A plan that wants none of its own leaves it.
     let network = tote_sys::ComingNetwork::begin();
     let network = network
@@ -86,6 +87,15 @@ pub(crate) fn sleep(port: &OwnedFd, errands: Errands) -> Result<Spare, GuestErro
         link_disks()?;
     }
     Ok(spare)
+}
+
+/// Reads this program once, so that it is in the memory that all machines of the template have in common: to read a page of a disk takes an
+/// emulated processor longer than most pages are executed.
+fn read_program() {
+    let read = std::fs::File::open("/proc/self/exe")
+        .and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
+    // What was not read is read when it is needed.
+    best_effort(read);
 }
 
 /// True for the disks that every machine of the template has, so that their driver keeps them: that of the image, that of tools, and the one with

@@ -42,7 +42,12 @@ impl<'a> Boot<'a> {
     /// [`KernelError::Modules`] if this is something else.
     pub fn of(modules: &'a [u8], pci: u32) -> Result<Self, KernelError> {
         let files = cpio::files(modules).ok_or(KernelError::Modules)?;
-        let find = |path: &str| files.iter().find(|(name, _)| *name == path).map(|(_, bytes)| *bytes);
+        let find = |path: &str| {
+            files
+                .iter()
+                .find(|(name, _)| *name == path)
+                .map(|(_, bytes)| *bytes)
+        };
         let list = find(LIST).and_then(|list| std::str::from_utf8(list).ok());
         let mut boot = Self {
             first: Vec::new(),
@@ -104,7 +109,10 @@ impl<'a> Boot<'a> {
 }
 
 fn list(modules: &[Listed<'_>]) -> String {
-    modules.iter().map(|listed| format!("{}\n", listed.line)).collect()
+    modules
+        .iter()
+        .map(|listed| format!("{}\n", listed.line))
+        .collect()
 }
 
 /// Numbers of inodes on the disk; the files of modules follow.
@@ -124,7 +132,10 @@ impl DiskTree<'_> {
         match number {
             ROOT | DIRECTORY => &[],
             PROGRAM => self.program,
-            _ => self.modules.get(number - FILES).map_or(&[], |(_, content)| content),
+            _ => self
+                .modules
+                .get(number - FILES)
+                .map_or(&[], |(_, content)| content),
         }
     }
 }
@@ -180,11 +191,19 @@ mod tests {
 
     #[test]
     fn modules_are_where_they_are_needed() {
-        let ready = made_ready("ring\nblock\npci 0\nnet 1\nballoon 5\n", &["ring", "block", "pci", "net", "balloon"]);
+        let ready = made_ready(
+            "ring\nblock\npci 0\nnet 1\nballoon 5\n",
+            &["ring", "block", "pci", "net", "balloon"],
+        );
         let boot = Boot::of(&ready, 0).unwrap();
         let initramfs = boot.initramfs(b"program");
         let files = cpio::files(&initramfs).unwrap();
-        let content = |path: &str| files.iter().find(|(name, _)| *name == path).map(|(_, bytes)| *bytes);
+        let content = |path: &str| {
+            files
+                .iter()
+                .find(|(name, _)| *name == path)
+                .map(|(_, bytes)| *bytes)
+        };
         assert_eq!(content("init"), Some(&b"program"[..]));
         assert_eq!(content(LIST), Some(&b"ring\nblock\npci pci\n"[..]));
         assert_eq!(content("modules/block.ko"), Some(&b"block"[..]));

@@ -170,8 +170,16 @@ mod tests {
     /// Loads a file into memory, by physical address.
     fn loaded(file: &[u8]) -> Vec<u8> {
         let mut memory = vec![0; 64 * PAGE];
-        for segment in segments(file).unwrap().iter().filter(|segment| segment.kind == LOAD) {
-            put(&mut memory, segment.physical as usize, &file[segment.bytes.clone()]);
+        for segment in segments(file)
+            .unwrap()
+            .iter()
+            .filter(|segment| segment.kind == LOAD)
+        {
+            put(
+                &mut memory,
+                segment.physical as usize,
+                &file[segment.bytes.clone()],
+            );
         }
         memory
     }
@@ -192,7 +200,10 @@ mod tests {
 
     #[test]
     fn notes_are_where_they_were() {
-        let mut whole = kernel(&[(1, 0, [vec![1; PAGE], vec![0; 9 * PAGE], vec![2; PAGE]].concat()), (4, 0, vec![3])]);
+        let mut whole = kernel(&[
+            (1, 0, [vec![1; PAGE], vec![0; 9 * PAGE], vec![2; PAGE]].concat()),
+            (4, 0, vec![3]),
+        ]);
         // The note is in the last page of what is loaded.
         let at = segments(&whole).unwrap()[0].bytes.end - 100;
         put(&mut whole, at, b"note");

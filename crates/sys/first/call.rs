@@ -116,7 +116,13 @@ pub(crate) fn tell(text: &[u8]) {
 /// # Safety
 /// The lists have to be those of a process: addresses of texts, with a zero behind them.
 pub(crate) unsafe fn execute(program: &CStr, arguments: *const usize, variables: *const usize) -> Errno {
-    let arguments = [program.as_ptr() as usize, arguments as usize, variables as usize, 0, 0];
+    let arguments = [
+        program.as_ptr() as usize,
+        arguments as usize,
+        variables as usize,
+        0,
+        0,
+    ];
     // SAFETY: the caller vouches for the lists.
     match unsafe { call(EXECVE, arguments) } {
         Ok(_) => Errno(0),

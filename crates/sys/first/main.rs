@@ -66,7 +66,12 @@ unsafe extern "C" fn begin(stack: *const usize) -> ! {
         }
     };
     let Fault(attempt, name, errno) = fault;
-    let mut message = Line::of([b"tote: the guest cannot begin: cannot ", attempt, name, b": error "]);
+    let mut message = Line::of([
+        b"tote: the guest cannot begin: cannot ",
+        attempt,
+        name,
+        b": error ",
+    ]);
     message.push_number(errno.0);
     message.push(b"\n");
     call::tell(message.bytes());

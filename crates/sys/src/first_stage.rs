@@ -17,12 +17,18 @@ mod tests {
         assert!(FIRST_STAGE.len() < 8 << 10, "{} bytes", FIRST_STAGE.len());
         let number = |at: usize, length: usize| {
             let bytes = &FIRST_STAGE[at..at + length];
-            bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |sum, byte| sum << 8 | usize::from(*byte))
         };
         // Kinds of segments: 2 and 3 are those of a dynamic linker.
         let kinds = (0..number(0x38, 2)).map(|at| number(number(0x20, 8) + at * number(0x36, 2), 4));
         let kinds: Vec<_> = kinds.collect();
-        assert!(kinds.contains(&1) && !kinds.contains(&2) && !kinds.contains(&3), "{kinds:?}");
+        assert!(
+            kinds.contains(&1) && !kinds.contains(&2) && !kinds.contains(&3),
+            "{kinds:?}"
+        );
         let memory = (0..kinds.len()).map(|at| number(number(0x20, 8) + at * number(0x36, 2) + 40, 8));
         assert!(memory.max() < Some(64 << 10));
     }

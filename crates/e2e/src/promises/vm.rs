@@ -224,14 +224,29 @@ fn programs(cx: &Context) -> Result<PathBuf> {
 
 fn first_stage(cx: &Context) -> Result<()> {
     prepare(cx)?;
-    let run = || cx.run(&["--isolation", "vm=template=no", "--network", "none", "app", "cat", "/proc/meminfo"]);
+    let run = || {
+        cx.run(&[
+            "--isolation",
+            "vm=template=no",
+            "--network",
+            "none",
+            "app",
+            "cat",
+            "/proc/meminfo",
+        ])
+    };
     let output = run()?;
     let text = output.exits(0)?.out();
     let dir = programs(cx)?;
     let size = |name: &str| Ok::<_, anyhow::Error>(dir.join(name).metadata()?.len());
     // Modules and the first stage alone; tote itself is as large as before.
     ensure!(size("initramfs")? < 2_000_000, "{}", size("initramfs")?);
-    ensure!(size("system")? > size("tote")?, "{} {}", size("system")?, size("tote")?);
+    ensure!(
+        size("system")? > size("tote")?,
+        "{} {}",
+        size("system")?,
+        size("tote")?
+    );
     // All files that the guest has in memory: pages of tote and of the container.
     let cached = text.lines().find_map(|line| line.strip_prefix("Cached:"));
     let cached = cached.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());

@@ -72,7 +72,9 @@ pub(crate) fn plan(
         // The machine is another container's.
         outer.mounts.retain(|mount| {
             let is = |name: &str| mount.destination == place(name).display().to_string();
-            ![kernel::VMLINUX, kernel::INITRAMFS, kernel::SYSTEM].into_iter().any(is)
+            ![kernel::VMLINUX, kernel::INITRAMFS, kernel::SYSTEM]
+                .into_iter()
+                .any(is)
         });
         outer.devices.clear();
         (outer.ipc, outer.uts) = Default::default();

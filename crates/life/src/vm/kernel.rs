@@ -332,7 +332,11 @@ fn make_program(dir: &Path, own: &Path, kernel: &Path, place: &Path) -> Result<(
     write(&new.join("tote"), 0o555, &program)?;
     write(&new.join(SYSTEM), 0o444, &disk)?;
     write(&new.join(VMLINUX), 0o444, &lean(&vmlinux).unwrap_or(vmlinux))?;
-    write(&new.join(INITRAMFS), 0o444, &boot.initramfs(tote_sys::FIRST_STAGE))?;
+    write(
+        &new.join(INITRAMFS),
+        0o444,
+        &boot.initramfs(tote_sys::FIRST_STAGE),
+    )?;
     put_in_place(&new, place)
 }
 
