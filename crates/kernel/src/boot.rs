@@ -1,4 +1,4 @@
-//! What a guest boots with: a small initramfs, which the kernel keeps in memory, and a disk with all that is read when it is needed.
+//! Files that a guest boots with: a small initramfs, which the kernel keeps in memory, and a disk with all that is read when it is needed.
 //!
 //! ```text
 //! initramfs   init  modules/list  modules/N.ko     modules of every guest, and of machines with PCI
@@ -178,7 +178,7 @@ impl Tree for DiskTree<'_> {
 mod tests {
     use super::*;
 
-    /// What a setup makes of these lines and modules.
+    /// Makes the archive of a setup with these lines and modules.
     fn made_ready(list: &str, modules: &[&str]) -> Vec<u8> {
         let mut cpio = Cpio::new();
         cpio.directory(MODULES);

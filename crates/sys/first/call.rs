@@ -105,7 +105,7 @@ pub(crate) fn remove(path: &CStr) {
     drop(unsafe { call(UNLINK, [path.as_ptr() as usize, 0, 0, 0, 0]) });
 }
 
-/// Writes to the console, where nobody waits for it to be written whole.
+/// Writes to the console; a part is better than nothing.
 pub(crate) fn tell(text: &[u8]) {
     // SAFETY: the kernel reads no more than the text.
     drop(unsafe { call(WRITE, [2, text.as_ptr() as usize, text.len(), 0, 0]) });

@@ -11,7 +11,7 @@ const SPARE: u64 = 1 << 40;
 /// a timer; changes of its code for one processor. Grace periods end soon with few processors (RCU), and mounts wait for them.
 const WITHOUT: &str = "cryptomgr.notests no_timer_check noreplace-smp rcupdate.rcu_expedited=1";
 
-/// Parts of the kernel that do something in each call, change of the process or page, and nothing in a guest: security modules that nobody gives rules to,
+/// Parts of the kernel that do something in each call, change of the process or page, and nothing in a guest: security modules without rules,
 /// an account of memory for groups that have no limit, one of stalls, and a record for a daemon that is not there.
 const UNUSED: &str = "lsm=landlock,yama cgroup_disable=memory psi=0 audit=0";
 
