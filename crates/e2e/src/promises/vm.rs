@@ -215,7 +215,7 @@ fn own_kernel(cx: &Context) -> Result<()> {
 }
 
 /// The directory of what machines begin with.
-fn programs(cx: &Context) -> Result<PathBuf> {
+pub(super) fn programs(cx: &Context) -> Result<PathBuf> {
     let mut entries = std::fs::read_dir(cx.root().join("vm/programs"))?;
     let entry = entries.next().context("no machine has begun")??;
     ensure!(entries.next().is_none(), "there is one program");
