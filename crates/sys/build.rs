@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if env::var("CARGO_CFG_TARGET_ARCH")? != "x86_64" {
         return Ok(fs::write(out, [])?);
     }
+    #[expect(clippy::disallowed_methods, reason = "cargo says which compiler")]
     let mut compiler = Command::new(env::var("RUSTC")?);
     compiler
         .args(["--crate-name=first", "first/main.rs", "--target"])
