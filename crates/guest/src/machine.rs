@@ -2,12 +2,12 @@
 
 use crate::error::GuestError;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Advice, Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_move};
 use std::ffi::CStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tote_sys::Errno;
+use tote_sys::{Errno, FIRST_STAGE_DISK, best_effort};
 
 /// Name of the serial port that is the channel to the host.
 pub const PORT: &str = "tote";
@@ -45,6 +45,9 @@ pub const VIRTIO_SCSI: u32 = 8;
 
 /// Number by which the list of modules names those of machines with PCI: virtio has not that kind.
 pub const PCI: u32 = 0;
+
+/// Serial number of the disk with this program, which the first stage has mounted.
+pub(crate) const SYSTEM_DISK: &str = FIRST_STAGE_DISK;
 
 /// Serial number of the disk with the image.
 pub const IMAGE_DISK: &str = "image";
@@ -143,7 +146,7 @@ fn mount_shares(kind: &str, settings: &CStr) -> Result<(), GuestError> {
     for entry in std::fs::read_dir(SHARES).into_iter().flatten().flatten() {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A file is bound as it is.
-        tote_sys::best_effort(rustix::fs::open(entry.path(), flags, Mode::empty()));
+        best_effort(rustix::fs::open(entry.path(), flags, Mode::empty()));
     }
     Ok(())
 }
@@ -215,9 +218,10 @@ pub(crate) fn devices(kind: u32) -> Vec<String> {
     names
 }
 
-/// Loads the modules that the initramfs has, in the order of its list, but those of devices that the machine has not.
+/// Loads the modules of the disk with this program, in the order of its list, but those of devices that the machine has not. The first stage
+/// has loaded those of every guest.
 fn load_modules() -> Result<(), GuestError> {
-    const LIST: &str = "/modules/list";
+    const LIST: &str = "/tote/modules/list";
     let list = std::fs::read_to_string(LIST).map_err(|source| GuestError::Read { path: LIST, source })?;
     for line in list.lines() {
         let (name, device) = line.split_once(' ').unwrap_or((line, ""));
@@ -225,13 +229,15 @@ fn load_modules() -> Result<(), GuestError> {
         if device.is_some_and(|device| !has_device(device)) {
             continue;
         }
-        let path = format!("/modules/{name}.ko");
+        let path = format!("/tote/modules/{name}.ko");
         let file = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let file = file.map_err(GuestError::kernel("open", &path))?;
         match rustix::system::finit_module(&file, c"", 0) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(GuestError::kernel("load module", name)(errno)),
         }
+        // Its pages in memory are not read again.
+        best_effort(rustix::fs::fadvise(&file, 0, None, Advice::DontNeed));
     }
     Ok(())
 }

@@ -7,11 +7,11 @@
 //! ```
 //! A machine that is saved has seen nothing of a container: no plan, no block of a disk, no address, no input. Disks and network devices are
 //! placeholders until the machine goes on, so their drivers let them go before, and take them, with their sizes and addresses, after that.
-//! Two disks they keep, of which nothing was read and on whose size no process relies: the disk of tools, which is empty in every machine that
-//! begins, and that of the image, whose file system knows how large it is. To take a disk costs an emulated processor as much as the rest of a start.
+//! Three disks they keep: the one with this program, which is the same in all of them; and two of which nothing was read and on whose size no process
+//! relies, the disk of tools, which is empty in every machine that begins, and that of the image, whose file system knows how large it is. To take a disk costs an emulated processor as much as the rest of a start.
 
 use crate::error::GuestError;
-use crate::machine::{BUS, DISKS, IMAGE_DISK, appear, devices, link_disks};
+use crate::machine::{BUS, DISKS, IMAGE_DISK, SYSTEM_DISK, appear, devices, link_disks};
 use crate::spare::Spare;
 use crate::tools::TOOLS_DISK;
 use crate::worker::Errands;
@@ -21,7 +21,7 @@ use rustix::time::{ClockId, Timespec, clock_settime};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tote_channel::{Guest, Order, Wake};
-use tote_sys::Errno;
+use tote_sys::{Errno, best_effort};
 
 /// Variable of process 1 by which a machine knows that it is to be saved: the kernel makes one of each word of its command line that it
 /// does not know.
@@ -58,6 +58,7 @@ pub(crate) fn sleep(port: &OwnedFd, errands: Errands) -> Result<Spare, GuestErro
         }
     }
     crate::spare::seal();
+    read_program();
     // A plan that wants none of its own leaves it.
     let network = tote_sys::ComingNetwork::begin();
     let network = network
@@ -88,13 +89,23 @@ pub(crate) fn sleep(port: &OwnedFd, errands: Errands) -> Result<Spare, GuestErro
     Ok(spare)
 }
 
-/// True for the disks that every machine of the template has, so that their driver keeps them: that of the image and that of tools.
+/// Reads this program once, so that it is in the memory that all machines of the template have in common: to read a page of a disk takes an
+/// emulated processor longer than most pages are executed.
+fn read_program() {
+    let read = std::fs::File::open("/proc/self/exe")
+        .and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
+    // What was not read is read when it is needed.
+    best_effort(read);
+}
+
+/// True for the disks that every machine of the template has, so that their driver keeps them: that of the image, that of tools, and the one with
+/// this program.
 fn is_kept(device: &str) -> bool {
     let block = Path::new(BUS).join("devices").join(device).join("block");
     let mut disks = std::fs::read_dir(block).into_iter().flatten().flatten();
     disks.any(|disk| {
         let serial = std::fs::read_to_string(disk.path().join("serial"));
-        serial.is_ok_and(|serial| [TOOLS_DISK, IMAGE_DISK].contains(&serial.trim()))
+        serial.is_ok_and(|serial| [TOOLS_DISK, IMAGE_DISK, SYSTEM_DISK].contains(&serial.trim()))
     })
 }
 

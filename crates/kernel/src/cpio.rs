@@ -1,16 +1,19 @@
 //! An archive for an initramfs: the format `newc` of cpio(1).
 
+/// Bytes before the name of an entry: a magic number and thirteen of eight digits.
+const HEADER: usize = 6 + 13 * 8;
+
 /// Directory of modules in an initramfs.
-pub const MODULES: &str = "modules";
+pub(crate) const MODULES: &str = "modules";
 
 /// File that names the modules, one a line, in the order in which they are loaded. A number behind a name is that of the virtio device
 /// without which the module is not needed.
-pub const LIST: &str = "modules/list";
+pub(crate) const LIST: &str = "modules/list";
 
 /// An archive that is being written. Several archives one after another are one for the kernel, so an unfinished one is
 /// the beginning of a larger one: [`Cpio::into_bytes`] puts nothing at the end.
 #[derive(Debug, Default)]
-pub struct Cpio {
+pub(crate) struct Cpio {
     bytes: Vec<u8>,
     inode: u32,
 }
@@ -18,29 +21,29 @@ pub struct Cpio {
 impl Cpio {
     /// Begins an archive.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Adds a directory of root's.
-    pub fn directory(&mut self, path: &str) {
+    pub(crate) fn directory(&mut self, path: &str) {
         self.entry(path, 0o040_755, &[]);
     }
 
     /// Adds a file of root's.
-    pub fn file(&mut self, path: &str, mode: u32, content: &[u8]) {
+    pub(crate) fn file(&mut self, path: &str, mode: u32, content: &[u8]) {
         self.entry(path, 0o100_000 | mode, content);
     }
 
     /// Returns the bytes.
     #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
     /// Returns the bytes with the entry that ends an archive.
     #[must_use]
-    pub fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes
     }
@@ -67,4 +70,28 @@ impl Cpio {
         let length = self.bytes.len().next_multiple_of(4);
         self.bytes.resize(length, 0);
     }
+}
+
+/// Returns the paths and contents of an archive's files and directories; `None` if it is not one.
+pub(crate) fn files(mut archive: &[u8]) -> Option<Vec<(&str, &[u8])>> {
+    let mut files = Vec::new();
+    while !archive.is_empty() {
+        let (header, rest) = archive.split_at_checked(HEADER)?;
+        let field = |number: usize| {
+            let digits = header.strip_prefix(b"070701")?.get(number * 8..number * 8 + 8)?;
+            usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+        };
+        let (size, length) = (field(6)?, field(11)?);
+        let (name, rest) = split_padded(rest, length, HEADER)?;
+        let (content, rest) = split_padded(rest, size, 0)?;
+        files.push((std::str::from_utf8(name).ok()?.strip_suffix('\0')?, content));
+        archive = rest;
+    }
+    Some(files)
+}
+
+/// Splits off the beginning, and what fills it up to a multiple of four bytes with those before it.
+fn split_padded(bytes: &[u8], length: usize, before: usize) -> Option<(&[u8], &[u8])> {
+    let whole = before.checked_add(length)?.checked_next_multiple_of(4)? - before;
+    Some((bytes.get(..length)?, bytes.get(whole..)?))
 }

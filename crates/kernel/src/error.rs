@@ -50,6 +50,9 @@ pub enum KernelError {
         /// Name of the module.
         name: String,
     },
+    /// The modules that were made ready are not an archive of modules.
+    #[error("cannot read the modules of the kernel that was made ready: they are damaged")]
+    Modules,
     /// A module is not an ELF file as the kernel has them.
     #[error("cannot read module {0}: it is not an ELF file of this machine")]
     Module(String),

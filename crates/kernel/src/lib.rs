@@ -2,7 +2,8 @@
 //!
 //! A [`Kernel`] is found in a directory with `boot/` and `lib/modules/`, which is the root of a machine or an unpacked
 //! package ([`unpack`]). [`Kernel::make`] takes the ELF file out of the compressed image, which saves each guest that work,
-//! reads of the modules exactly those that a list of names needs, and puts them into the beginning of an initramfs.
+//! reads of the modules exactly those that a list of names needs, and puts them into an archive. [`Boot`] makes of that what a guest
+//! boots with: an initramfs, and a disk.
 //!
 //! Invariants:
 //!
@@ -15,10 +16,12 @@
 //! Not in this crate: places of what it makes, the program that a guest begins with, and virtual machines.
 
 mod ar;
+mod boot;
 mod cpio;
 mod error;
 mod find;
 mod image;
+mod lean;
 mod lz4;
 mod modinfo;
 mod modules;
@@ -26,10 +29,13 @@ mod modules;
 mod tests;
 
 pub use ar::unpack;
-pub use cpio::{Cpio, LIST, MODULES};
+pub use boot::Boot;
 pub use error::KernelError;
 pub use find::Kernel;
+pub use lean::lean;
 pub use modules::{Module, closure};
+
+use cpio::{Cpio, LIST, MODULES};
 
 /// Kernel and initramfs of a guest.
 #[derive(Clone, Debug)]
@@ -40,13 +46,13 @@ pub struct Guest {
     pub vmlinux: Vec<u8>,
     /// The modules in the order in which they are loaded, by name, with their sizes in bytes.
     pub modules: Vec<(String, u64)>,
-    /// Beginning of the initramfs: the modules, and their order in [`LIST`].
+    /// The modules, and in `modules/list` their order: an archive without an end, which may be the beginning of an initramfs.
     pub initramfs: Vec<u8>,
 }
 
 impl Kernel {
     /// Reads the kernel, and of its modules those that these need; `optional` ones may be absent. Those of `devices` are loaded only
-    /// where the guest has a virtio device of that number; their lines in [`LIST`] end with it. They may be absent if true stands there.
+    /// where the guest has a virtio device of that number; their lines in the list end with it. They may be absent if true stands there.
     ///
     /// # Errors
     /// [`KernelError`] names what is missing or cannot be read.

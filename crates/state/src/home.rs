@@ -40,7 +40,7 @@
 //! │   └── starts/HASH       the image of a closure, by the hash of what was asked for, and what the closure was made of
 //! ├── vm/                   created by `vm setup`; `kernel` names the one in use
 //! │   ├── kernels/HASH/     `vmlinux`, `modules.cpio` and `kernel.json`, by the hash of the first two
-//! │   └── programs/FILE/    this program as guests and their attendants have it, and initramfs with it in them
+//! │   └── programs/FILE/    this program as attendants have it, the disk with it for guests, and initramfs that lead there
 //! ├── secrets/NAME.json     created by the first secret: what it is called, and its bytes
 //! └── volumes/NAME/         a volume: its files in `_data/`; `volume.json` if it has more properties than its name
 //! ```

@@ -35,6 +35,7 @@ mod errand;
 mod event;
 mod executable;
 mod fanotify;
+mod first_stage;
 mod forebear;
 mod fork;
 mod freeze;
@@ -116,6 +117,7 @@ pub use errand::{
 };
 pub use event::Event;
 pub use fanotify::{OpenWatch, OpenedFile, OpenedFiles};
+pub use first_stage::{FIRST_STAGE, FIRST_STAGE_DISK};
 pub use forebear::Ancestry;
 pub use fork::{Work, fork_apart, fork_orphan, fork_parent, fork_worker};
 pub use freeze::{freeze, thaw};

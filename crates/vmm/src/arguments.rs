@@ -11,16 +11,21 @@ const SPARE: u64 = 1 << 40;
 /// a timer; changes of its code for one processor. Grace periods end soon with few processors (RCU), and mounts wait for them.
 const WITHOUT: &str = "cryptomgr.notests no_timer_check noreplace-smp rcupdate.rcu_expedited=1";
 
-/// Beginnings of the kernel's parts that a guest does without: the files of its tracer, two thousand directories; more tests of ciphers; and
-/// the certificates by which it would check modules, which have no signatures here. A kernel that has not got one of them does not mind.
+/// Parts of the kernel that do something in each call, change of the process or page, and nothing in a guest: security modules without rules,
+/// an account of memory for groups that have no limit, one of stalls, and a record for a daemon that is not there.
+const UNUSED: &str = "lsm=landlock,yama cgroup_disable=memory psi=0 audit=0";
+
+/// Beginnings of the kernel's parts that a guest does without: the files of its tracer, two thousand directories; more tests of ciphers;
+/// the certificates by which it would check modules, which have no signatures here; and an order of requests to disks, which are files of the
+/// host. A kernel that has not got one of them does not mind.
 const NOT_BEGUN: &str = "initcall_blacklist=trace_eval_init,tracer_init_tracefs,init_kprobe_trace,crypto_kdf108_init,blake2s_mod_init,\
-    load_system_certificate_list";
+    load_system_certificate_list,deadline_init";
 
 /// Returns the command line of the kernel. By `reboot=t`, with QEMU's `-no-reboot`, the guest ends the machine as it would begin anew. A
 /// kernel that finds no PIT cannot measure the clock of an emulated processor, so it is told. It believes in that clock then: with a lesser one
 /// its timers would have steps of 4 ms, and a processor without work would be woken in each of them.
 fn command_line(machine: &Machine, tsc_khz: Option<u64>) -> String {
-    let mut line = format!("console=ttyS0 quiet panic=-1 reboot=t {WITHOUT}");
+    let mut line = format!("console=ttyS0 quiet panic=-1 reboot=t {WITHOUT} {UNUSED}");
     if machine.board == Board::Microvm {
         line += " pci=off";
     }
@@ -73,7 +78,8 @@ pub(crate) fn arguments(
         ("-device", format!("virtio-rng-{bus},rng=random")),
     ];
     let kernel = kernel(machine, tsc_khz);
-    let disks = machine.disks.iter().flat_map(|one| disk(one, bus));
+    let disks = std::iter::once(&machine.system).chain(&machine.disks);
+    let disks = disks.flat_map(|one| disk(one, bus));
     let disks = disks.chain(saved::absent_disks(machine));
     let spare = machine.spare.iter().flat_map(|one| spare(one, bus));
     let links = machine.links.iter().flat_map(|one| link(one, bus));
@@ -236,6 +242,11 @@ mod tests {
             processors: 2,
             kernel: "/vm/kernel".into(),
             initramfs: "/vm/initramfs".into(),
+            system: Disk {
+                serial: "tote".to_owned(),
+                file: "/vm/system".into(),
+                readonly: true,
+            },
             disks: vec![
                 Disk {
                     serial: "image".to_owned(),
@@ -272,11 +283,13 @@ mod tests {
             "socket,id=control,fd=3",
             "socket,id=channel,fd=4",
             "socket,id=console,fd=5",
+            "read-only=on,filename=/vm/system -device virtio-blk-device,drive=tote,serial=tote -blockdev driver=file,node-name=image",
             "read-only=on,filename=/vm/a,,b -device virtio-blk-device,drive=image,serial=image",
             "tap,id=tap0,ifname=tap0,script=no,downscript=no -device virtio-net-device,netdev=tap0,mac=02:42:ac:11:00:02",
             "node-name=writes,discard=unmap,filename=/vm/writes",
             "file.size=1099511627776 -device virtio-blk-device,drive=tools,serial=tools",
             "tsc_early_khz=2596000 tsc=reliable mitigations=off initcall_blacklist=trace_eval_init,",
+            "lsm=landlock,yama cgroup_disable=memory psi=0",
             "-device virtio-balloon-device,free-page-reporting=on",
         ] {
             assert!(line.contains(part), "{part}: {line}");

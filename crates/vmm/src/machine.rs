@@ -172,7 +172,9 @@ pub struct Machine {
     pub kernel: PathBuf,
     /// Its initramfs.
     pub initramfs: PathBuf,
-    /// Disks, each with a serial number by which the guest finds it.
+    /// Disk with the program that the guest goes on with.
+    pub system: Disk,
+    /// Further disks, each with a serial number by which the guest finds it.
     pub disks: Vec<Disk>,
     /// Disk for files of visitors.
     pub spare: Option<Spare>,

@@ -28,6 +28,11 @@ pub(crate) fn machine() -> Machine {
         processors: 1,
         kernel: "".into(),
         initramfs: "".into(),
+        system: crate::Disk {
+            serial: "tote".to_owned(),
+            file: "".into(),
+            readonly: true,
+        },
         disks: Vec::new(),
         spare: Some(crate::Spare {
             serial: "tools".to_owned(),

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use std::fs::File;
 use std::io::Read as _;
+use std::path::PathBuf;
 
 pub(super) const QEMU: Need = Need::Program("qemu-system-x86_64");
 
@@ -24,6 +25,12 @@ pub(super) const TESTS: &[Test] = &[
         "vm::a_container_has_a_kernel_of_its_own",
         &[QEMU, Need::GuestKernel],
         own_kernel,
+    )
+    .slow(3),
+    test(
+        "vm::a_guest_reads_of_tote_what_it_executes",
+        &[QEMU, Need::GuestKernel],
+        first_stage,
     )
     .slow(3),
     test(
@@ -204,6 +211,57 @@ fn own_kernel(cx: &Context) -> Result<()> {
         "kernel {release}"
     );
     ensure!(rest == "1234\n/tmp\nbox\nb\n2\nread-only\n", "{rest}");
+    cx.nothing_left()
+}
+
+/// The directory of what machines begin with.
+pub(super) fn programs(cx: &Context) -> Result<PathBuf> {
+    let mut entries = std::fs::read_dir(cx.root().join("vm/programs"))?;
+    let entry = entries.next().context("no machine has begun")??;
+    ensure!(entries.next().is_none(), "there is one program");
+    Ok(entry.path())
+}
+
+fn first_stage(cx: &Context) -> Result<()> {
+    prepare(cx)?;
+    let run = || {
+        cx.run(&[
+            "--isolation",
+            "vm=template=no",
+            "--network",
+            "none",
+            "app",
+            "cat",
+            "/proc/meminfo",
+        ])
+    };
+    let output = run()?;
+    let text = output.exits(0)?.out();
+    let dir = programs(cx)?;
+    let size = |name: &str| Ok::<_, anyhow::Error>(dir.join(name).metadata()?.len());
+    // Modules and the first stage alone; tote itself is as large as before.
+    ensure!(size("initramfs")? < 2_000_000, "{}", size("initramfs")?);
+    ensure!(
+        size("system")? > size("tote")?,
+        "{} {}",
+        size("system")?,
+        size("tote")?
+    );
+    // All files that the guest has in memory: pages of tote and of the container.
+    let cached = text.lines().find_map(|line| line.strip_prefix("Cached:"));
+    let cached = cached.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let cached = cached.context("the kernel tells the size of its cache")? << 10;
+    ensure!(cached < size("tote")?, "{cached} bytes in memory");
+    // Other state roots have links to the file.
+    let (path, whole) = (dir.join("system"), std::fs::read(dir.join("system"))?);
+    std::fs::remove_file(&path)?;
+    std::fs::write(&path, vec![0; whole.len()])?;
+    run()?
+        .exits(125)?
+        .has_err("tote: the guest cannot begin: cannot mount the disk with tote: error 22")?;
+    std::fs::remove_file(&path)?;
+    std::fs::write(&path, whole)?;
+    run()?.exits(0)?;
     cx.nothing_left()
 }
 

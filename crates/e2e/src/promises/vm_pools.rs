@@ -170,14 +170,9 @@ fn killed(cx: &Context) -> Result<()> {
 fn broken(cx: &Context) -> Result<()> {
     prepare(cx)?;
     // A kernel that cannot boot.
-    let kernels = cx.root().join("vm/kernels");
-    let kernel = std::fs::read_dir(&kernels)?
-        .flatten()
-        .next()
-        .context("a kernel")?
-        .path();
-    std::fs::remove_file(kernel.join("vmlinux"))?;
-    std::fs::write(kernel.join("vmlinux"), "no kernel")?;
+    let kernel = super::vm::programs(cx)?.join("vmlinux");
+    std::fs::remove_file(&kernel)?;
+    std::fs::write(&kernel, "no kernel")?;
     let words = [
         "pool",
         "fill",

@@ -170,7 +170,7 @@ fn disks(cx: &Context) -> Result<()> {
         "disk:data,size=1g:/data",
     ];
     let options = ["--disk-size", "1200m", "app", "sh", "-c", script];
-    let serials = "imagewritesvolume0tools\n";
+    let serials = "toteimagewritesvolume0tools\n";
     cx.tote(&[&words[..], &options].concat())
         .output()?
         .exits(0)?

@@ -108,6 +108,7 @@ pub fn bundled(
         (&files.program, PROGRAM),
         (&files.vmlinux, kernel::VMLINUX),
         (&files.initramfs, kernel::INITRAMFS),
+        (&files.system, kernel::SYSTEM),
     ] {
         write(name, b"")?;
         mounts.push(bind(source, &place(name), &["bind", "ro"]));
@@ -333,6 +334,7 @@ fn machine(home: &Home, vm: &VmOptions, spec: &Spec) -> Result<Machine, EngineEr
         processors: vm.processors.unwrap_or(1),
         kernel: place(kernel::VMLINUX),
         initramfs: place(kernel::INITRAMFS),
+        system: kernel::system(place(kernel::SYSTEM)),
         disks: Vec::new(),
         // A session of tote debug reaches no container in another engine's machine.
         spare: None,

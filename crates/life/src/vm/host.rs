@@ -71,8 +71,10 @@ pub(crate) fn plan(
     if let Part::Member(_) = part {
         // The machine is another container's.
         outer.mounts.retain(|mount| {
-            let is = |name| mount.destination == place(name).display().to_string();
-            !is(kernel::VMLINUX) && !is(kernel::INITRAMFS)
+            let is = |name: &str| mount.destination == place(name).display().to_string();
+            ![kernel::VMLINUX, kernel::INITRAMFS, kernel::SYSTEM]
+                .into_iter()
+                .any(is)
         });
         outer.devices.clear();
         (outer.ipc, outer.uts) = Default::default();
@@ -214,6 +216,7 @@ pub(crate) fn machine(
         processors: processors.unwrap_or(1),
         kernel: place(kernel::VMLINUX),
         initramfs: place(kernel::INITRAMFS),
+        system: kernel::system(place(kernel::SYSTEM)),
         disks: disks
             .iter()
             .map(|disk| Disk {
@@ -268,6 +271,7 @@ fn outside(
             bind(&files.program, PROGRAM, true),
             bind(&files.vmlinux, kernel::VMLINUX, true),
             bind(&files.initramfs, kernel::INITRAMFS, true),
+            bind(&files.system, kernel::SYSTEM, true),
         ]
         .into_iter()
         .chain(

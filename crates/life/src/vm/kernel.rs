@@ -1,8 +1,8 @@
 //! Kernels of guests in the state root, and this program as guests and attendants have it.
 //!
 //! A kernel is named by the hash of its files, and the file `kernel` names the one in use. This program is copied for the
-//! sandboxes, which cannot reach it otherwise, and stands in the initramfs; both are named by what the file system says of its
-//! file, so that a newer program makes them anew at its first start of a machine.
+//! sandboxes, which cannot reach it otherwise, and onto a disk for guests. These, and what else machines begin with, are named by what the file
+//! system says of the program's file, so that a newer program makes them anew, in its own way, at its first start of a machine.
 
 use super::VmFault;
 use crate::{EngineError, Home};
@@ -13,14 +13,16 @@ use std::fs::{DirBuilder, File};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use tote_kernel::{Cpio, Kernel, unpack};
+use tote_kernel::{Boot, Kernel, lean, unpack};
 use tote_state::closed;
 use tote_state::record;
 use tote_sys::best_effort;
+use tote_vmm::Disk;
 
 /// Names of files, in the state root as well as in sandboxes.
 pub(crate) const VMLINUX: &str = "vmlinux";
 pub(crate) const INITRAMFS: &str = "initramfs";
+pub(crate) const SYSTEM: &str = "system";
 const MODULES: &str = "modules.cpio";
 const RECORD: &str = "kernel.json";
 const IN_USE: &str = "kernel";
@@ -240,6 +242,8 @@ pub(crate) struct Files {
     pub program: PathBuf,
     pub vmlinux: PathBuf,
     pub initramfs: PathBuf,
+    /// Disk of every guest, with tote.
+    pub system: PathBuf,
 }
 
 /// Returns the files of a machine; those that have this program in them are made if they are not there, but not for a plan that is
@@ -265,15 +269,16 @@ pub(crate) fn files(home: &Home, dry: bool) -> Result<Files, EngineError> {
     let place = dir.join("programs").join(name);
     let files = Files {
         program: place.join("tote"),
-        vmlinux: of_kernel.join(VMLINUX),
+        vmlinux: place.join(VMLINUX),
         initramfs: place.join(INITRAMFS),
+        system: place.join(SYSTEM),
         has_nine_p: kernel.modules.iter().any(|(name, _)| name == NINE_P),
         release: kernel.release,
     };
-    if !dry && !record::is_there(&files.initramfs)? {
+    if !dry && !record::is_there(&files.system)? {
         let _lock = locked(&dir)?;
-        if !record::is_there(&files.initramfs)? {
-            make_program(&dir, own, &of_kernel.join(MODULES), &place)?;
+        if !record::is_there(&files.system)? {
+            make_program(&dir, own, &of_kernel, &place)?;
         }
     }
     Ok(files)
@@ -300,25 +305,38 @@ fn loaded(program: &[u8]) -> Option<usize> {
     Some(end).filter(|end| *end <= program.len())
 }
 
-/// Makes the copy of this program, and the initramfs with it.
-fn make_program(dir: &Path, own: &Path, modules: &Path, place: &Path) -> Result<(), VmFault> {
+/// Describes the disk of every guest, with tote.
+pub(crate) fn system(file: PathBuf) -> Disk {
+    Disk {
+        serial: tote_sys::FIRST_STAGE_DISK.to_owned(),
+        file,
+        readonly: true,
+    }
+}
+
+/// Makes the copy of this program, the disk with it, the initramfs that leads to that, and the kernel as a VMM loads it.
+fn make_program(dir: &Path, own: &Path, kernel: &Path, place: &Path) -> Result<(), VmFault> {
     let read = |path: &Path| {
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
         read.map(|_| bytes).map_err(VmFault::file("read", path))
     };
-    let (mut program, mut initramfs) = (read(own)?, read(modules)?);
+    let (mut program, modules) = (read(own)?, read(&kernel.join(MODULES))?);
+    let vmlinux = read(&kernel.join(VMLINUX))?;
     program.truncate(loaded(&program).unwrap_or(program.len()));
-    let mut cpio = Cpio::new();
-    // The places of the first mounts.
-    for directory in ["dev", "proc", "sys", "root"] {
-        cpio.directory(directory);
-    }
-    cpio.file("init", 0o755, &program);
-    initramfs.extend(cpio.finish());
+    let boot = Boot::of(&modules, tote_guest::PCI).map_err(VmFault::Kernel)?;
     let new = unfinished(dir)?;
+    let mut disk = Vec::new();
+    boot.write_disk(&program, &mut disk)
+        .map_err(VmFault::file("make", new.join(SYSTEM)))?;
     write(&new.join("tote"), 0o555, &program)?;
-    write(&new.join(INITRAMFS), 0o444, &initramfs)?;
+    write(&new.join(SYSTEM), 0o444, &disk)?;
+    write(&new.join(VMLINUX), 0o444, &lean(&vmlinux).unwrap_or(vmlinux))?;
+    write(
+        &new.join(INITRAMFS),
+        0o444,
+        &boot.initramfs(tote_sys::FIRST_STAGE),
+    )?;
     put_in_place(&new, place)
 }
 

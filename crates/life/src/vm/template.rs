@@ -99,12 +99,10 @@ fn name(kernel: &Files, machine: &Machine) -> Result<String, EngineError> {
         .program
         .metadata()
         .map_err(VmFault::file("look at", &machine.program))?;
-    // The directories have names that follow from what is in them.
-    let above = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
+    // The directory has a name that follows from what is in it.
+    let files = kernel.initramfs.parent().and_then(Path::file_name);
     let mut text = format!(
-        "tote template 3\n{:?}\n{:?}\n{} {} {} {} {}.{}\n{} {} {} {} {LAYOUT:?} {:?}\n",
-        above(&kernel.vmlinux),
-        above(&kernel.initramfs),
+        "tote template 4\n{files:?}\n{} {} {} {} {}.{}\n{} {} {} {} {LAYOUT:?} {:?}\n",
         machine.program.display(),
         vmm.dev(),
         vmm.ino(),
@@ -222,18 +220,18 @@ fn save(user: Option<u32>, kernel: &Files, machine: Machine, new: &Path) -> Resu
     let owner = user.map(|user| (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(user)));
     rustix::fs::fchown(&memory, owner.map(|(uid, _)| uid), owner.map(|(_, gid)| gid))
         .map_err(changed(&memory_path))?;
-    let (vmlinux, initramfs) = (
-        open(&kernel.vmlinux, OFlags::RDONLY, "open")?,
-        open(&kernel.initramfs, OFlags::RDONLY, "open")?,
-    );
+    let given = |path: &Path| open(path, OFlags::RDONLY, "open");
+    let (vmlinux, initramfs) = (given(&kernel.vmlinux)?, given(&kernel.initramfs)?);
+    let system = given(&kernel.system)?;
     // A user without rights cannot reach the state root, so QEMU has descriptors.
-    for fd in [&memory, &vmlinux, &initramfs] {
+    for fd in [&memory, &vmlinux, &initramfs, &system] {
         rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(changed(new))?;
     }
     let place = |fd: &OwnedFd| PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
     let machine = Machine {
         kernel: place(&vmlinux),
         initramfs: place(&initramfs),
+        system: super::kernel::system(place(&system)),
         begin: Begin::Save {
             template: Template {
                 memory: place(&memory),
