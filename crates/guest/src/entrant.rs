@@ -120,7 +120,7 @@ impl Entrant {
         Pid::from_raw(self.entering.process().0.cast_signed())
     }
 
-    /// Returns the time for which nobody asks whether the program has begun.
+    /// Returns the time for which process 1 does not ask yet whether the program has begun.
     pub(crate) fn moment(&self) -> Option<Duration> {
         let left = MOMENT.saturating_sub(self.began.elapsed());
         (!self.is_known && !left.is_zero()).then_some(left)

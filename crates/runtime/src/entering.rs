@@ -12,7 +12,7 @@ use tote_sys::{Child, Event, Op, Way, best_effort};
 /// Messages that are heard at a time: processes of the container may have got hold of the other end.
 const MOST: usize = 16;
 
-/// Flag of a filter whose listener somebody has to take, linux/seccomp.h.
+/// Flag of a filter whose listener a parent has to take, linux/seccomp.h.
 const NEW_LISTENER: u32 = 1 << 3;
 
 /// A process in the container that is about to become its program.

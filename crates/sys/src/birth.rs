@@ -32,7 +32,7 @@ use std::sync::{Mutex, PoisonError};
 /// Words of the stack of a process that shares memory; its descendant has a copy. It performs the few operations of a process that joins.
 const STACK: usize = 1 << 12;
 
-/// That stack, for the next such process: to give its memory back and take other memory costs an emulated processor more than the operations.
+/// Stack that is kept for the next such process: to give its memory back and take other memory costs an emulated processor more than the operations.
 static STACKS: Mutex<Vec<u128>> = Mutex::new(Vec::new());
 
 /// Request for a new process.

@@ -32,7 +32,7 @@ impl Attendant<'_> {
         let wants_input = room > 0 && !self.input_ended;
         let [out, err] = self.streams.outputs;
         let candidates = [
-            // The kernel looks at one after another, and a visitor has one connection for both: what comes meanwhile is no end without words.
+            // The kernel looks at one after another, and a visitor has one connection for both: words that come meanwhile are to be seen with the end.
             Some(PollFd::from_borrowed_fd(booted.ended(), PollFlags::IN)),
             (!self.channel_ended).then(|| PollFd::from_borrowed_fd(self.channel.as_fd(), channel)),
             self.console
