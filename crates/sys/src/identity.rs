@@ -266,7 +266,12 @@ fn try_each<'a>(
     text: &mut Text,
 ) -> Errno {
     let mut reason = Errno::NOENT;
+    let mut looks = false;
     for candidate in candidates {
+        // An execve(2) that finds nothing has made a memory map for it. The call is one that has been made, if there is a filter of calls.
+        if looks && is_missing(candidate) {
+            continue;
+        }
         if let Some(never) = never {
             match leads_to(candidate, never) {
                 Ok(true) => {
@@ -286,7 +291,8 @@ fn try_each<'a>(
                 read_interpreter(candidate, text);
                 return Errno::NOENT;
             }
-            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::NOENT => looks = true,
+            Errno::NOTDIR => {}
             Errno::ACCESS => reason = Errno::ACCESS,
             other => return other,
         }
@@ -296,6 +302,11 @@ fn try_each<'a>(
 
 fn is_there(path: &CStr) -> bool {
     rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE).is_ok()
+}
+
+fn is_missing(path: &CStr) -> bool {
+    let found = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE);
+    matches!(found, Err(Errno::NOENT | Errno::NOTDIR))
 }
 
 /// True if a program is that file, or a chain of `#!` lines ends at it (the kernel follows at most five). An error if

@@ -21,6 +21,10 @@ const UNUSED: &str = "lsm=landlock,yama cgroup_disable=memory psi=0 audit=0";
 const NOT_BEGUN: &str = "initcall_blacklist=trace_eval_init,tracer_init_tracefs,init_kprobe_trace,crypto_kdf108_init,blake2s_mod_init,\
     load_system_certificate_list,deadline_init";
 
+/// Setting by which the kernel interprets filters of calls. A translation of each process's filter is code that is new, which the emulator has to
+/// translate as well; and when the next process's takes its place in memory, it forgets for each instruction where all other code is.
+const INTERPRETED: &str = "sysctl.net.core.bpf_jit_enable=0";
+
 /// Returns the command line of the kernel. By `reboot=t`, with QEMU's `-no-reboot`, the guest ends the machine as it would begin anew. A
 /// kernel that finds no PIT cannot measure the clock of an emulated processor, so it is told. It believes in that clock then: with a lesser one
 /// its timers would have steps of 4 ms, and a processor without work would be woken in each of them.
@@ -36,7 +40,7 @@ fn command_line(machine: &Machine, tsc_khz: Option<u64>) -> String {
         line += &format!(" tsc_early_khz={khz} tsc=reliable");
     }
     // This machine's processor executes QEMU's translation, and a guest's kernel cannot change how it speculates.
-    line + " mitigations=off " + NOT_BEGUN
+    line + " mitigations=off " + INTERPRETED + " " + NOT_BEGUN
 }
 
 /// Returns the command line; the numbers are those of the sockets for QMP, the channel and the console, and of the server's of files.
@@ -288,7 +292,7 @@ mod tests {
             "tap,id=tap0,ifname=tap0,script=no,downscript=no -device virtio-net-device,netdev=tap0,mac=02:42:ac:11:00:02",
             "node-name=writes,discard=unmap,filename=/vm/writes",
             "file.size=1099511627776 -device virtio-blk-device,drive=tools,serial=tools",
-            "tsc_early_khz=2596000 tsc=reliable mitigations=off initcall_blacklist=trace_eval_init,",
+            "tsc_early_khz=2596000 tsc=reliable mitigations=off sysctl.net.core.bpf_jit_enable=0 initcall_blacklist=trace_eval_init,",
             "lsm=landlock,yama cgroup_disable=memory psi=0",
             "-device virtio-balloon-device,free-page-reporting=on",
         ] {

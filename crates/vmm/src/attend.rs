@@ -1,5 +1,6 @@
 //! The attendant: the loop between a container's streams and its machine.
 
+mod begin;
 mod ready;
 
 use crate::bringer::Bringer;
@@ -152,6 +153,7 @@ impl<'a> Attendant<'a> {
     }
 
     fn new(mut streams: Streams<'a>, channel: UnixStream, console: Option<UnixStream>) -> Self {
+        let input_ended = streams.mute;
         Self {
             visitors: Visitors::new(streams.visitors.take()),
             streams,
@@ -167,7 +169,7 @@ impl<'a> Attendant<'a> {
             waiting: [Waiting::default(), Waiting::default()],
             session: None,
             rehearsal: None,
-            input_ended: false,
+            input_ended,
             brings: false,
             runs: false,
             begin: Instant::now(),
@@ -375,7 +377,8 @@ impl<'a> Attendant<'a> {
                             Some(plan) => self.rehearsal = Some(self.host.begin(&plan, None, None)?),
                             None => bringer.ready()?,
                         },
-                        None => self.begin_container(plan)?,
+                        None if self.session.is_none() => self.begin_container(plan)?,
+                        None => {}
                     }
                 }
                 Event::Failed(session, ..) | Event::Ended(session, _) if self.rehearsal == Some(session) => {
@@ -410,26 +413,6 @@ impl<'a> Attendant<'a> {
     /// True for the process whose streams these are.
     fn is_own(&self, session: Session) -> bool {
         self.session == Some(session)
-    }
-
-    /// Begins the container with the plan that is there now; returns the verdict of a machine that is not wanted.
-    fn take_plan(&mut self) -> Result<Option<Verdict>, VmmError> {
-        let Some(bringer) = &mut self.bringer else {
-            return Ok(None);
-        };
-        match bringer.bring()? {
-            Some(plan) => self.begin_container(&plan).map(|()| None),
-            None => Ok(Some(Verdict::code(0))),
-        }
-    }
-
-    fn begin_container(&mut self, plan: &[u8]) -> Result<(), VmmError> {
-        let terminal = self.streams.size();
-        if terminal.is_some() {
-            self.streams.make_raw()?;
-        }
-        self.session = Some(self.host.begin(plan, terminal, self.joins)?);
-        Ok(())
     }
 
     /// Passes signals on; returns the verdict of a machine that has not begun its container.

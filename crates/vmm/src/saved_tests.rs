@@ -63,6 +63,7 @@ fn run(vmm: &dyn Vmm, machine: &Machine) -> (Verdict, Vec<String>) {
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
         plain: false,
+        mute: false,
         visitors: None,
     };
     let mut warnings = Vec::new();
@@ -462,6 +463,7 @@ fn a_plan_comes_after_a_rehearsal() {
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
         plain: false,
+        mute: false,
         visitors: None,
     };
     let pair = UnixStream::pair().unwrap();

@@ -41,6 +41,8 @@ pub struct Streams<'a> {
     pub signals: SignalFd,
     /// True if the process in the guest gets no terminal, whatever its input here is.
     pub plain: bool,
+    /// True if the process in the guest gets no input, which its plan says.
+    pub mute: bool,
     /// Socket on which other commands come that have something to do in the container.
     pub visitors: Option<UnixListener>,
 }
@@ -59,6 +61,7 @@ impl<'a> Streams<'a> {
             outputs: [rustix::stdio::stdout(), rustix::stdio::stderr()],
             signals: SignalFd::new(&signals).map_err(VmmError::kernel("get signals"))?,
             plain: false,
+            mute: false,
             visitors: None,
         })
     }

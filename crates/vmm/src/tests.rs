@@ -76,6 +76,7 @@ fn run_within(
         outputs: [out.as_fd(), out.as_fd()],
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
         plain: false,
+        mute: false,
         visitors,
     };
     let machine = (vmm as &dyn Vmm, &machine());

@@ -16,18 +16,19 @@ use tote_sys::Errno;
 /// signals on until the end. `warn` gets lines about what the process has to do without.
 #[must_use]
 pub fn visit(name: &str, plan: &[u8], streams: Streams<'_>, warn: &mut dyn FnMut(String)) -> Verdict {
-    speak(connect(name), plan, streams, warn)
+    speak(connect(name), plan, streams, (&mut || {}, warn))
 }
 
-/// Does what [`visit`] does outside of the sandbox: the socket belongs to its network namespace.
+/// Does what [`visit`] does outside of the sandbox: the socket belongs to its network namespace. `sent` is called when the attendant has the plan,
+/// for what can be done while the guest is at work.
 #[must_use]
 pub fn visit_by(
     (socket, name): (OwnedFd, &str),
     plan: &[u8],
     streams: Streams<'_>,
-    warn: &mut dyn FnMut(String),
+    (sent, warn): (&mut dyn FnMut(), &mut dyn FnMut(String)),
 ) -> Verdict {
-    speak(connect_by(socket, name), plan, streams, warn)
+    speak(connect_by(socket, name), plan, streams, (sent, warn))
 }
 
 /// Has a file on the machine's spare disk, which is the standard input, and then runs a process as [`visit`] does, without input: in the
@@ -56,9 +57,15 @@ fn speak(
     channel: Result<UnixStream, VmmError>,
     plan: &[u8],
     streams: Streams<'_>,
-    warn: &mut dyn FnMut(String),
+    (sent, warn): (&mut dyn FnMut(), &mut dyn FnMut(String)),
 ) -> Verdict {
-    match channel.and_then(|channel| Another::begin(streams, channel)) {
+    let begun = channel.and_then(|channel| {
+        let (mut attendant, machine) = Another::begin(streams, channel)?;
+        attendant.begin_at_once(plan)?;
+        Ok((attendant, machine))
+    });
+    sent();
+    match begun {
         Ok((attendant, machine)) => attendant.attend(machine, (None, plan), warn),
         Err(error) => failed(&error, false),
     }

@@ -115,10 +115,17 @@ fn attend_guest(
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
     refuse_paused(target)?;
-    let happened = Happened::begin(home, target, options);
-    let ended = crate::vm::attend_here((target, guest), options, users, warn);
+    let mut happened = None;
+    let mut sent = || {
+        // No process of this one comes near the container.
+        tote_sys::settle_seal();
+        happened = Some(Happened::begin(home, target, options));
+    };
+    let ended = crate::vm::attend_here((target, guest), options, users, (&mut sent, warn));
     let code = ended.as_ref().map_or_else(EngineError::exit_code, |code| *code);
-    happened.end(code);
+    if let Some(happened) = happened {
+        happened.end(code);
+    }
     ended.map(Executed::Ended)
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn ask(target: &Target, order: &[u8], input: bool) -> Result<Conversa
     converse_apart(input, move || {
         let verdict = Streams::own().map(|streams| {
             // The guest has nothing to warn of.
-            tote_vmm::visit_by((socket, &name), order, streams, &mut |_| {})
+            tote_vmm::visit_by((socket, &name), order, streams, (&mut || {}, &mut |_| {}))
         });
         let (code, message) = match verdict {
             Ok(verdict) => (verdict.code, verdict.message),

@@ -12,7 +12,16 @@ pub(super) trait Form: Sized {
     /// Reads what [`Form::write`] has appended.
     fn read(from: &mut Reader<'_>) -> Result<Self, FormError>;
 
-    /// Makes an arbitrary value, for tests of the other two.
+    /// Reads this number of values. The list grows with the elements that are there, whatever the number is.
+    fn read_list(from: &mut Reader<'_>, number: usize) -> Result<Vec<Self>, FormError> {
+        let mut list = Vec::new();
+        for _ in 0..number {
+            list.push(Self::read(from)?);
+        }
+        Ok(list)
+    }
+
+    /// Makes an arbitrary value, for tests of the others.
     #[cfg(test)]
     fn any(from: &mut super::any::Any) -> Self;
 }
@@ -99,6 +108,16 @@ impl<'a> Reader<'a> {
         Ok(*array)
     }
 
+    /// Returns the next bytes.
+    pub(super) fn take(&mut self, number: usize) -> Result<&'a [u8], FormError> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let taken = rest
+            .get(..number)
+            .ok_or(FormError::End { at: self.bytes.len() })?;
+        self.at += number;
+        Ok(taken)
+    }
+
     /// Reads a length of elements that have at least one byte each.
     fn length(&mut self) -> Result<usize, FormError> {
         let length = u64::read(self)?;
@@ -129,7 +148,27 @@ macro_rules! numbers {
     };
 }
 
-numbers!(u8, u16, u32, u64, i32);
+numbers!(u16, u32, u64, i32);
+
+impl Form for u8 {
+    fn write<'p>(&'p self, out: &mut Writer<'p>) {
+        out.byte(*self);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, FormError> {
+        from.byte()
+    }
+
+    /// Reads all at once: the processor of a guest may be an emulated one.
+    fn read_list(from: &mut Reader<'_>, number: usize) -> Result<Vec<Self>, FormError> {
+        from.take(number).map(<[u8]>::to_vec)
+    }
+
+    #[cfg(test)]
+    fn any(from: &mut super::any::Any) -> Self {
+        from.number() as Self
+    }
+}
 
 impl Form for bool {
     fn write<'p>(&'p self, out: &mut Writer<'p>) {
@@ -191,12 +230,7 @@ impl<T: Form> Form for Vec<T> {
 
     fn read(from: &mut Reader<'_>) -> Result<Self, FormError> {
         let length = from.length()?;
-        // It grows with the elements that are there, whatever the length says.
-        let mut list = Self::new();
-        for _ in 0..length {
-            list.push(T::read(from)?);
-        }
-        Ok(list)
+        T::read_list(from, length)
     }
 
     #[cfg(test)]

@@ -141,7 +141,47 @@ record!(Capabilities {
     inheritable,
     ambient
 });
-record!(SockFilter { code, jt, jf, k });
+
+impl Form for SockFilter {
+    fn write<'p>(&'p self, out: &mut Writer<'p>) {
+        self.code.write(out);
+        self.jt.write(out);
+        self.jf.write(out);
+        self.k.write(out);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, FormError> {
+        from.array().map(instruction)
+    }
+
+    /// Reads all at once: a filter is most of a plan.
+    fn read_list(from: &mut Reader<'_>, number: usize) -> Result<Vec<Self>, FormError> {
+        let bytes = from.take(number.saturating_mul(INSTRUCTION))?;
+        Ok(bytes.as_chunks().0.iter().copied().map(instruction).collect())
+    }
+
+    #[cfg(test)]
+    fn any(from: &mut super::any::Any) -> Self {
+        Self {
+            code: Form::any(from),
+            jt: Form::any(from),
+            jf: Form::any(from),
+            k: Form::any(from),
+        }
+    }
+}
+
+/// Bytes of an instruction of a filter.
+const INSTRUCTION: usize = 8;
+
+fn instruction([c0, c1, jt, jf, k0, k1, k2, k3]: [u8; INSTRUCTION]) -> SockFilter {
+    SockFilter {
+        code: u16::from_le_bytes([c0, c1]),
+        jt,
+        jf,
+        k: u32::from_le_bytes([k0, k1, k2, k3]),
+    }
+}
 record!(JoinProcess {
     pidfd,
     namespaces,

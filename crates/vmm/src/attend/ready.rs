@@ -32,6 +32,8 @@ impl Attendant<'_> {
         let wants_input = room > 0 && !self.input_ended;
         let [out, err] = self.streams.outputs;
         let candidates = [
+            // The kernel looks at one after another, and a visitor has one connection for both: words that come meanwhile are to be seen with the end.
+            Some(PollFd::from_borrowed_fd(booted.ended(), PollFlags::IN)),
             (!self.channel_ended).then(|| PollFd::from_borrowed_fd(self.channel.as_fd(), channel)),
             self.console
                 .as_ref()
@@ -42,7 +44,6 @@ impl Attendant<'_> {
             self.server
                 .as_ref()
                 .map(|server| PollFd::from_borrowed_fd(server.errors(), PollFlags::IN)),
-            Some(PollFd::from_borrowed_fd(booted.ended(), PollFlags::IN)),
             Some(PollFd::new(&self.streams.signals, PollFlags::IN)),
             wants_input.then(|| PollFd::from_borrowed_fd(self.streams.input, PollFlags::IN)),
             (!self.waiting[0].is_empty()).then(|| PollFd::from_borrowed_fd(out, PollFlags::OUT)),
@@ -74,11 +75,11 @@ impl Attendant<'_> {
         }
         let mut found = fds.iter().map(|fd| !fd.revents().is_empty());
         let [
+            ended,
             channel,
             console,
             control,
             server,
-            ended,
             signals,
             input,
             out,
