@@ -13,7 +13,7 @@ use crate::rule::Expression::{
 };
 use crate::subnet::{Address, LOOPBACK, Prefix};
 use crate::surroundings::Surroundings;
-use crate::{Subnet, Subnet6, forwarding, guard, kind, parted};
+use crate::{Subnet, Subnet6, forwarding, guard, kind, onward, parted};
 use rustix::net::netdevice::index_to_name;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -103,7 +103,8 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         attempt: "change",
         source,
     };
-    let chains = chains(bridge);
+    let is_led = bridge.alone && onward::is_led().map_err(read)?;
+    let chains = chains(bridge, is_led);
     if bridge.internal {
         filter::put(&chains).map_err(|source| NetworkError::Filter {
             attempt: "make rules in",
@@ -237,14 +238,15 @@ fn chain_name(bridge: &str, hook: Hook) -> String {
         Hook::Raw => "raw",
         Hook::Prerouting => "prerouting",
         Hook::Output => "output",
+        Hook::RawOutput => "raw-output",
     };
     format!("{bridge}-{hook}")
 }
 
 /// The rules of one network. A connection begins inside, or its destination was translated on purpose, as it
 /// happens for published ports; the chain of each network sees to its own bridge, so
-/// that two networks are apart without knowing of each other.
-fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
+/// that two networks are apart without knowing of each other. A process leads connections of members on if `is_led` says so.
+fn chains(bridge: &Bridge<'_>, is_led: bool) -> Vec<Chain> {
     let name = || bridge.name.to_owned();
     let chain = |hook, rules| Chain {
         name: chain_name(bridge.name, hook),
@@ -294,6 +296,14 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
             vec![Ipv6, NotSource6(ipv6.subnet), From(name()), Drop]
         }
     };
+    // What published ports need of a bridge (`allow_loopback`) is not for those on it.
+    let mut raw = vec![
+        vec![From(name()), Ipv4, Destination(LOOPBACK), Drop],
+        vec![From(name()), Ipv4, Source(LOOPBACK), Drop],
+    ];
+    if is_led {
+        raw.extend(onward::of_bridge(bridge));
+    }
     vec![
         chain(
             Hook::Forward,
@@ -309,14 +319,7 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
             ],
         ),
         chain(Hook::Postrouting, postrouting),
-        // What published ports need of a bridge (`allow_loopback`) is not for those on it.
-        chain(
-            Hook::Raw,
-            vec![
-                vec![From(name()), Ipv4, Destination(LOOPBACK), Drop],
-                vec![From(name()), Ipv4, Source(LOOPBACK), Drop],
-            ],
-        ),
+        chain(Hook::Raw, raw),
     ]
 }
 
@@ -356,7 +359,7 @@ mod tests {
             alone: false,
         };
         let hooks = |internal| {
-            chains(&bridge(internal))
+            chains(&bridge(internal), false)
                 .iter()
                 .filter_map(|chain| chain.hook)
                 .collect::<Vec<_>>()
