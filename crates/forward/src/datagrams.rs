@@ -25,11 +25,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn begin(
-        place: &Place<'_>,
-        forward: &Forward,
-        address: SocketAddr,
-    ) -> Result<Self, Errno> {
+    pub(crate) fn begin(place: &Place<'_>, forward: &Forward, address: SocketAddr) -> Result<Self, Errno> {
         Ok(Self {
             address,
             inside: connect_inside(place, SocketType::DGRAM, forward, address)?,

@@ -18,6 +18,8 @@ use tote_sys::{Errno, best_effort};
 
 /// The most connections at a time; more wait in the kernel's queues.
 const MOST_FLOWS: usize = 4096;
+/// With as many connections none goes on that a program inside begins, so that clients of ports find room.
+const MANY_FLOWS: usize = MOST_FLOWS / 2;
 /// The most clients of ports for datagrams; the one that was silent for the longest time is forgotten for one more.
 const MOST_PEERS: usize = 1024;
 /// How many clients may wait to be accepted; the kernel's own limit is `net.core.somaxconn`.
@@ -43,7 +45,7 @@ pub struct Forwarder<P> {
     room: Vec<u8>,
 }
 
-/// What woke [`Forwarder::advance`], beside sockets of its own.
+/// Reasons why [`Forwarder::advance`] has ended, beside sockets of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Woken {
     /// A descriptor of [`Forwarder::wait_beside`] can be read, which has this number.
@@ -121,7 +123,10 @@ impl<P: Places> Forwarder<P> {
     pub fn outlived(&self) -> BTreeSet<IpAddr> {
         let led: BTreeSet<_> = self.ports.keys().map(|port| port.to.ip()).collect();
         let flows = self.flows.values().filter(|flow| !flow.is_cut_off());
-        flows.filter_map(Flow::to).filter(|to| !led.contains(to)).collect()
+        flows
+            .filter_map(Flow::to)
+            .filter(|to| !led.contains(to))
+            .collect()
     }
 
     /// Whether no port leads inside, and no connection but those that are cut off.
@@ -159,7 +164,12 @@ impl<P: Places> Forwarder<P> {
     /// # Errors
     /// epoll_ctl(2)'s.
     pub fn wait_beside(&self, other: BorrowedFd<'_>, number: usize) -> Result<(), Errno> {
-        epoll::add(&self.epoll, other, told(number as u64, Side::Client), EventFlags::IN)
+        epoll::add(
+            &self.epoll,
+            other,
+            told(number as u64, Side::Client),
+            EventFlags::IN,
+        )
     }
 
     /// Serves a socket that listens for connections that go on to the address that the program has called.
@@ -181,7 +191,7 @@ impl<P: Places> Forwarder<P> {
         if let Some(begun) = self.onward.find(ends) {
             return Ok(begun);
         }
-        if self.flows.len() + self.onward.len() >= MOST_FLOWS {
+        if self.flows.len() + self.onward.len() >= MANY_FLOWS {
             return Err(Errno::MFILE);
         }
         let number = self.number();

@@ -30,11 +30,11 @@ pub enum Begun {
 /// Answer of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It takes the connection.
+    /// Destination that takes the connection.
     Takes,
-    /// It refuses the connection.
+    /// Destination that refuses the connection.
     Refuses,
-    /// There is none.
+    /// No answer, or no way there.
     Silent,
 }
 
@@ -146,8 +146,19 @@ mod tests {
     #[test]
     fn no_name_of_the_loopback_device_is_a_destination() {
         for inward in [
-            "0.0.0.0", "0.1.2.3", "127.0.0.1", "127.9.9.9", "169.254.169.254", "224.0.0.1", "255.255.255.255", "::", "::1",
-            "::ffff:127.0.0.1", "::127.0.0.1", "fe80::1", "ff02::1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "127.0.0.1",
+            "127.9.9.9",
+            "169.254.169.254",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "fe80::1",
+            "ff02::1",
         ] {
             assert!(!is_elsewhere(inward.parse().unwrap()), "{inward}");
         }

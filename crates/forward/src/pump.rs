@@ -104,7 +104,11 @@ impl Pump {
     }
 
     /// Takes bytes from the source; those that are copied have passed already, but for the rest. Gives their number.
-    fn take(&mut self, (from, to): (BorrowedFd<'_>, BorrowedFd<'_>), room: &mut [u8]) -> Result<usize, Errno> {
+    fn take(
+        &mut self,
+        (from, to): (BorrowedFd<'_>, BorrowedFd<'_>),
+        room: &mut [u8],
+    ) -> Result<usize, Errno> {
         if self.much {
             if self.pipe.is_none() {
                 // Without a descriptor that is left, bytes are copied.

@@ -4,7 +4,6 @@
 //! answers belong to that socket, though no address of the namespace is theirs: such connections are marked, and a route of their
 //! own leads what belongs to them to the process.
 
-use crate::{LinkError, forwarding};
 use crate::filter::{
     NFPROTO_INET, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME,
     NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN,
@@ -15,6 +14,7 @@ use crate::rule::{
     NFT_CMP_EQ, NFT_REG_1, NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG, big, compare,
     expression, meta,
 };
+use crate::{LinkError, forwarding};
 use rustix::fd::BorrowedFd;
 use rustix::net::AddressFamily;
 use tote_sys::{Errno, best_effort};
@@ -58,6 +58,8 @@ const FR_ACT_TO_TBL: u8 = 1;
 /// other program has chosen.
 const INSIDE: u32 = 100;
 const HERE: u32 = 102;
+/// The place of the rule for packets that stay; its table has the clients' mark and the place, too.
+const STAYING: u32 = 104;
 /// The table of the usual routes.
 const MAIN: u32 = 254;
 /// Stands in a header for a table whose number does not fit into it.
@@ -104,7 +106,11 @@ pub fn keep_marked(network: BorrowedFd<'_>) -> Result<(), LinkError> {
         attempt: "let connections begin in the container".to_owned(),
         source,
     };
-    forwarding::set_in(network, "net/ipv4/tcp_fwmark_accept", b"1").map_err(failed)?;
+    // What the kernel itself answers, such as a refusal, has the mark as well.
+    for setting in ["tcp_fwmark_accept", "fwmark_reflect"] {
+        forwarding::set_in(network, &format!("net/ipv4/{setting}"), b"1").map_err(failed)?;
+    }
+    best_effort(forwarding::set_in(network, "net/ipv6/fwmark_reflect", b"1"));
     stay(&Socket::inside(network).map_err(failed)?).map_err(failed)
 }
 
@@ -112,9 +118,12 @@ pub fn keep_marked(network: BorrowedFd<'_>) -> Result<(), LinkError> {
 pub(crate) fn stay(routes: &Socket) -> Result<(), Errno> {
     let families = [AddressFamily::INET, AddressFamily::INET6].into_iter();
     let requests = families.flat_map(|family| {
-        let (family, table) = (u8::try_from(family.as_raw()).unwrap_or_default(), STAY_MARK + INSIDE);
+        let (family, table) = (
+            u8::try_from(family.as_raw()).unwrap_or_default(),
+            STAY_MARK + INSIDE,
+        );
         [
-            rule(RTM_NEWRULE, family, (INSIDE + 2, STAY_MARK, table)),
+            rule(RTM_NEWRULE, family, (STAYING, STAY_MARK, table)),
             route(RTM_NEWROUTE, family, table),
         ]
     });

@@ -197,20 +197,28 @@ impl Attempt {
         let mut packet = self.packet.get(..head + TCP_HEADER)?.to_vec();
         // The kernel fills in the length and the checksum of a header of IPv4.
         if self.destination.is_ipv6() {
-            packet.get_mut(4..6)?.copy_from_slice(&(TCP_HEADER as u16).to_be_bytes());
+            packet
+                .get_mut(4..6)?
+                .copy_from_slice(&(TCP_HEADER as u16).to_be_bytes());
         } else {
             *packet.get_mut(0)? = 0x45;
-            packet.get_mut(2..4)?.copy_from_slice(&((head + TCP_HEADER) as u16).to_be_bytes());
+            packet
+                .get_mut(2..4)?
+                .copy_from_slice(&((head + TCP_HEADER) as u16).to_be_bytes());
         }
-        let (from, to) = packet.get_mut(addresses..addresses + 2 * length)?.split_at_mut(length);
+        let (from, to) = packet
+            .get_mut(addresses..addresses + 2 * length)?
+            .split_at_mut(length);
         from.swap_with_slice(to);
         let tcp = packet.get_mut(head..)?;
         let (from, to) = tcp.get_mut(..4)?.split_at_mut(2);
         from.swap_with_slice(to);
         let sequence = u32::from_be_bytes(tcp.get(4..8)?.try_into().ok()?);
         tcp.get_mut(4..8)?.fill(0);
-        tcp.get_mut(8..12)?.copy_from_slice(&sequence.wrapping_add(1).to_be_bytes());
-        tcp.get_mut(12..20)?.copy_from_slice(&[0x50, RST_ACK, 0, 0, 0, 0, 0, 0]);
+        tcp.get_mut(8..12)?
+            .copy_from_slice(&sequence.wrapping_add(1).to_be_bytes());
+        tcp.get_mut(12..20)?
+            .copy_from_slice(&[0x50, RST_ACK, 0, 0, 0, 0, 0, 0]);
         self.filled_in(packet)
     }
 

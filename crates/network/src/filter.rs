@@ -104,12 +104,8 @@ pub(crate) const fn header(family: u8) -> [u8; HEADER] {
     [family, 0, 0, 0]
 }
 
-/// Makes the table and these chains, in one transaction; chains that are there get these rules in place of theirs.
-pub(crate) fn put(chains: &[Chain]) -> Result<(), Errno> {
-    put_with(Vec::new(), chains)
-}
-
-/// Like [`put`]; these requests are carried out between the table's and those of the chains.
+/// Makes the table and these chains, in one transaction; chains that are there get these rules in place of theirs. These requests are
+/// carried out between the table's and those of the chains.
 pub(crate) fn put_with(before: Vec<Request>, chains: &[Chain]) -> Result<(), Errno> {
     transaction(making(before, chains))
 }

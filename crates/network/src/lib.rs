@@ -12,6 +12,7 @@
 
 mod bridge;
 mod called;
+mod claim;
 mod clients;
 mod conntrack;
 mod device;
@@ -57,6 +58,7 @@ pub use bridge::{
     Bridge, Bridge6, Uplink, bring_up, check_bridges, routes_in_the_way, routes6_in_the_way, take_down,
 };
 pub use called::CalledNames;
+pub use claim::claimed;
 pub use clients::{CLIENT_MARK, STAY_MARK, keep_clients, keep_marked};
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};

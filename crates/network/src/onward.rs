@@ -13,8 +13,8 @@ use crate::egress_first::{Attempt, FirstAttempts};
 use crate::filter::{Chain, Hook, new_rule_of, transaction_by};
 use crate::netlink::{Request, Socket};
 use crate::rule::Expression::{
-    self, Accept, Begins, Drop, From, Ipv4, Ipv6, LeadsBy, Listener, Mark, Marked, OfOthers, Source, Source6, Tcp,
-    Tell, Untracked,
+    self, Accept, Begins, Drop, From, Ipv4, Ipv6, LeadsBy, Listener, Mark, Marked, OfOthers, Source, Source6,
+    Tcp, Tell, Untracked,
 };
 use crate::{Bridge, LinkError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -55,7 +55,10 @@ pub fn hold_back(network: BorrowedFd<'_>) -> Result<(HeldBack, Vec<OwnedFd>), Li
         let (listener, port) = listen(network, Ipv4Addr::LOCALHOST.into())?;
         let other = listen(network, Ipv6Addr::LOCALHOST.into()).ok();
         let sender = |family| tote_sys::socket_in(network, (family, SocketType::RAW, Some(ipproto::RAW)));
-        let senders = [Some(sender(AddressFamily::INET)?), sender(AddressFamily::INET6).ok()];
+        let senders = [
+            Some(sender(AddressFamily::INET)?),
+            sender(AddressFamily::INET6).ok(),
+        ];
         let requests = rules(port, other.as_ref().map(|(_, port)| *port));
         transaction_by(&Socket::of_filter_inside(network)?, requests)?;
         let listeners = [listener].into_iter().chain(other.map(|(socket, _)| socket));
@@ -84,8 +87,20 @@ fn listen(network: BorrowedFd<'_>, own: IpAddr) -> Result<(OwnedFd, u16), Errno>
 
 /// The rules for packets that are sent again, and for those of the process's own sockets, of which no connection is tracked.
 fn rules(port: u16, port6: Option<u16>) -> Vec<Request> {
-    let to_listener = |protocol, port| vec![protocol, Marked(STAY_MARK), Tcp, Listener(port), Untracked, Accept];
-    let there = [Some(to_listener(Ipv4, port)), port6.map(|port| to_listener(Ipv6, port))];
+    let to_listener = |protocol, port| {
+        vec![
+            protocol,
+            Marked(STAY_MARK),
+            Tcp,
+            Listener(port),
+            Untracked,
+            Accept,
+        ]
+    };
+    let there = [
+        Some(to_listener(Ipv4, port)),
+        port6.map(|port| to_listener(Ipv6, port)),
+    ];
     let own = [CLIENT_MARK, STAY_MARK].map(|mark| vec![Marked(mark), Tcp, Untracked]);
     let chains = [
         (TO_LISTENER, Hook::Raw, there.into_iter().flatten().collect()),
@@ -99,7 +114,12 @@ fn rules(port: u16, port6: Option<u16>) -> Vec<Request> {
             rules,
         };
         requests.push(chain.new_in(clients::TABLE));
-        requests.extend(chain.rules.iter().map(|rule| new_rule_of(clients::TABLE, name, rule)));
+        requests.extend(
+            chain
+                .rules
+                .iter()
+                .map(|rule| new_rule_of(clients::TABLE, name, rule)),
+        );
     }
     requests
 }
@@ -112,7 +132,18 @@ pub(crate) fn is_led() -> Result<bool, Errno> {
 /// The rules of a network whose members' connections are led on, for what comes by its bridge.
 pub(crate) fn of_bridge(bridge: &Bridge<'_>) -> Vec<Vec<Expression>> {
     let from = || From(bridge.name.to_owned());
-    let first = |protocol, source| vec![protocol, Tcp, Begins, from(), source, LeadsBy(UPLINK), Tell(GROUP), Drop];
+    let first = |protocol, source| {
+        vec![
+            protocol,
+            Tcp,
+            Begins,
+            from(),
+            source,
+            LeadsBy(UPLINK),
+            Tell(GROUP),
+            Drop,
+        ]
+    };
     let mut rules = Vec::new();
     if bridge.masquerade && !bridge.internal {
         rules.push(first(Ipv4, Source(bridge.subnet)));
@@ -135,7 +166,11 @@ impl HeldBack {
     /// The kernel's.
     pub fn repeat(&self, attempt: &Attempt, is_led: bool) -> Result<(), Errno> {
         let packet = attempt.with_checksum().ok_or(Errno::INVAL)?;
-        self.send(&packet, attempt.destination.ip(), if is_led { STAY_MARK } else { 0 })
+        self.send(
+            &packet,
+            attempt.destination.ip(),
+            if is_led { STAY_MARK } else { 0 },
+        )
     }
 
     /// Tells a container that the destination has refused the connection.
@@ -148,7 +183,10 @@ impl HeldBack {
     }
 
     fn send(&self, packet: &[u8], to: IpAddr, mark: u32) -> Result<(), Errno> {
-        let sender = self.senders.get(usize::from(to.is_ipv6())).and_then(Option::as_ref);
+        let sender = self
+            .senders
+            .get(usize::from(to.is_ipv6()))
+            .and_then(Option::as_ref);
         let sender = sender.ok_or(Errno::AFNOSUPPORT)?;
         tote_sys::set_mark(sender.as_fd(), mark)?;
         // A raw socket takes the port for a protocol.

@@ -14,7 +14,7 @@ const NFTA_SOCKET_DREG: u16 = 2;
 const NFT_SOCKET_TRANSPARENT: u32 = 0;
 const NFTA_TPROXY_FAMILY: u16 = 1;
 const NFTA_TPROXY_REG_PORT: u16 = 3;
-/// Of whatever protocol the packet is.
+/// Any of the two protocols.
 const NFPROTO_UNSPEC: u32 = 0;
 const NFTA_LOG_GROUP: u16 = 1;
 const NFTA_LOG_QTHRESHOLD: u16 = 4;

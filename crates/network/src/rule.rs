@@ -239,6 +239,16 @@ impl Expression {
                 ipv6,
                 any_address,
             } => published(list, map, (*ipv6, *any_address)),
+            Self::Accept => verdict(list, 1),
+            Self::Drop => verdict(list, 0),
+            Self::Masquerade => expression(list, "masq", |_| {}),
+            onward => onward.write_onward(list),
+        }
+    }
+
+    /// Writes an expression about connections that a process leads on.
+    fn write_onward(&self, list: &mut Request) {
+        match self {
             Self::Tcp => {
                 meta(list, NFT_META_L4PROTO);
                 compare(list, NFT_CMP_EQ, &[IPPROTO_TCP]);
@@ -254,9 +264,7 @@ impl Expression {
             Self::Untracked => expression(list, "notrack", |_| {}),
             Self::Tell(group) => onward_rule::tell(list, *group),
             Self::Listener(port) => onward_rule::to_listener(list, *port),
-            Self::Accept => verdict(list, 1),
-            Self::Drop => verdict(list, 0),
-            Self::Masquerade => expression(list, "masq", |_| {}),
+            _ => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A container that the link does something for is reached by it: one whose rate is limited, a virtual machine, and one that may have
 //! rules and routes of its own.
 
-use super::super::{inside, join};
+use super::super::inside;
 use crate::container::{Container, ProcessId, State};
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -54,7 +54,9 @@ impl Near {
             return Ok(None);
         };
         let state = State::read(&self.home, id)?;
-        let Some(process) = state.process else { return Ok(None) };
+        let Some(process) = state.process else {
+            return Ok(None);
+        };
         let gateway = state.networks.iter().find_map(|endpoint| match endpoint.ipv6 {
             _ if to == IpAddr::V4(endpoint.address) => endpoint.gateway.map(IpAddr::V4),
             Some(ipv6) if to == IpAddr::V6(ipv6.address) => ipv6.gateway.map(IpAddr::V6),
@@ -62,7 +64,7 @@ impl Near {
         });
         let container = Container::read(&self.home, id)?;
         let is_limited = match &container {
-            Some(container) => join::rate(&container.run_options()?).is_some(),
+            Some(container) => container.run_options()?.net_limit.rate.is_some(),
             None => true,
         };
         let by_link = state.kernel.is_some() || is_limited || may_have_rules(process.pid);
