@@ -120,7 +120,7 @@ pub(crate) fn stay(routes: &Socket) -> Result<(), Errno> {
     let requests = families.flat_map(|family| {
         let (family, table) = (
             u8::try_from(family.as_raw()).unwrap_or_default(),
-            STAY_MARK + INSIDE,
+            CLIENT_MARK + STAYING,
         );
         [
             rule(RTM_NEWRULE, family, (STAYING, STAY_MARK, table)),

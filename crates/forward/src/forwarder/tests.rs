@@ -151,7 +151,7 @@ fn each_client_gets_the_answers_to_its_datagrams() {
 }
 
 /// A step that has nothing to do until its time is over comes soon: nothing is done again and again.
-fn is_quiet(forwarder: &mut Forwarder) -> bool {
+fn is_quiet(forwarder: &mut Forwarder<ByLink>) -> bool {
     let longest = Duration::from_millis(50);
     (0..10_000).any(|_| {
         let begin = Instant::now();
