@@ -49,7 +49,7 @@ tote run --rm --network shut --cap-add NET_ADMIN "$IMAGE" sh -c "busybox ip rout
 fn near(cx: &Context) -> Result<()> {
     let script = r#"
 # A client that has nothing to say has ended its side, which each end of a connection tells by its state.
-ENDS='awk "/:0050 / && \$4 ~ /01|04|05|08/" /proc/net/tcp | wc -l'
+ENDS='awk "/:0050 / && \$4 ~ /01|04|05|08/" /proc/net/tcp /proc/net/tcp6 | wc -l'
 ends() {
     name=$1; port=$2; shift 2
     tote run -d --name $name -p $port:80 "$@" "$IMAGE" busybox nc -ll -p 80 -e sh -c "$ENDS" >/dev/null
