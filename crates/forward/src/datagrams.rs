@@ -1,6 +1,7 @@
 //! Clients of a port for datagrams: each has a socket inside, so that the answers find their way back.
 
 use crate::flow::connect_inside;
+use crate::place::Place;
 use crate::port::Forward;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags, SocketType};
@@ -24,14 +25,10 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn begin(
-        network: (BorrowedFd<'_>, Option<u32>),
-        forward: &Forward,
-        address: SocketAddr,
-    ) -> Result<Self, Errno> {
+    pub(crate) fn begin(place: &Place<'_>, forward: &Forward, address: SocketAddr) -> Result<Self, Errno> {
         Ok(Self {
             address,
-            inside: connect_inside(network, SocketType::DGRAM, forward, address)?,
+            inside: connect_inside(place, SocketType::DGRAM, forward, address)?,
             last: Instant::now(),
         })
     }

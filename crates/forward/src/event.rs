@@ -9,9 +9,6 @@ pub(crate) enum Side {
     Inside,
 }
 
-/// The number of the owner's own descriptor; numbers of what is served begin with 1.
-pub(crate) const BESIDE: u64 = 0;
-
 /// The number of a socket: that of what is served, and for a connection which of its sockets it is.
 pub(crate) fn told(number: u64, side: Side) -> EventData {
     EventData::new_u64(number << 1 | u64::from(side == Side::Inside))

@@ -1,6 +1,7 @@
 //! A connection: the client's socket, and one to the program inside.
 
 use crate::event::{Side, told};
+use crate::place::Place;
 use crate::port::Forward;
 use crate::pump::Pump;
 use rustix::event::epoll::{self, EventFlags};
@@ -14,8 +15,8 @@ use tote_sys::{Errno, best_effort};
 pub(crate) struct Flow {
     client: OwnedFd,
     inside: OwnedFd,
-    /// The program's address.
-    to: IpAddr,
+    /// The program's address; `None` of a connection that a container has begun.
+    to: Option<IpAddr>,
     connected: bool,
     /// Whether nothing more comes from inside, nor gets there.
     cut_off: bool,
@@ -43,36 +44,46 @@ pub(crate) enum After {
 }
 
 impl Flow {
-    /// Begins to connect a client inside.
+    /// Begins to connect a client inside, by that port.
     pub(crate) fn begin(
         client: OwnedFd,
-        network: (BorrowedFd<'_>, Option<u32>),
+        place: &Place<'_>,
         (forward, peer): (&Forward, SocketAddr),
     ) -> Result<Self, Errno> {
-        let begun = connect_inside(network, SocketType::STREAM, forward, peer);
-        let begun = begun.and_then(|inside| Ok((inside, Pump::new()?, Pump::new()?)));
-        let (inside, there, back) = match begun {
-            Ok(begun) => begun,
+        match connect_inside(place, SocketType::STREAM, forward, peer) {
+            Ok(inside) => Ok(Self::of((client, inside), Some(forward.to.ip()))),
             Err(errno) => {
                 reset(client.as_fd());
-                return Err(errno);
+                Err(errno)
             }
-        };
+        }
+    }
+
+    /// A connection that a container has begun, and the one to its destination, which is there already.
+    pub(crate) fn onward(container: OwnedFd, destination: OwnedFd) -> Self {
+        let flow = Self::of((container, destination), None);
+        Self {
+            connected: true,
+            ..flow
+        }
+    }
+
+    fn of((client, inside): (OwnedFd, OwnedFd), to: Option<IpAddr>) -> Self {
         for socket in [&client, &inside] {
             best_effort(sockopt::set_tcp_nodelay(socket, true));
             // A peer that is gone without a word would be waited for for ever.
             best_effort(sockopt::set_socket_keepalive(socket, true));
         }
-        Ok(Self {
+        Self {
             client,
             inside,
-            to: forward.to.ip(),
+            to,
             connected: false,
             cut_off: false,
-            there,
-            back,
+            there: Pump::new(),
+            back: Pump::new(),
             watched: [None, None],
-        })
+        }
     }
 
     /// Has its sockets watched for what it waits for now; events name it by that number.
@@ -96,7 +107,7 @@ impl Flow {
         Ok(())
     }
 
-    pub(crate) fn to(&self) -> IpAddr {
+    pub(crate) fn to(&self) -> Option<IpAddr> {
         self.to
     }
 
@@ -110,8 +121,8 @@ impl Flow {
     }
 
     /// Passes what can be passed at once after something has happened to a socket, or whatever has happened.
-    pub(crate) fn advance(&mut self, happened: Option<(Side, EventFlags)>) -> After {
-        match self.try_advance(happened) {
+    pub(crate) fn advance(&mut self, happened: Option<(Side, EventFlags)>, room: &mut [u8]) -> After {
+        match self.try_advance(happened, room) {
             Ok(_) if self.there.is_over() && self.back.is_over() => After::Over,
             Ok(true) => After::More,
             Ok(false) if self.cut_off && self.back.is_empty() => {
@@ -130,7 +141,11 @@ impl Flow {
         }
     }
 
-    fn try_advance(&mut self, mut happened: Option<(Side, EventFlags)>) -> Result<bool, Errno> {
+    fn try_advance(
+        &mut self,
+        mut happened: Option<(Side, EventFlags)>,
+        room: &mut [u8],
+    ) -> Result<bool, Errno> {
         if !self.connected {
             sockopt::socket_error(&self.inside)??;
             match rustix::net::getpeername(&self.inside) {
@@ -151,8 +166,8 @@ impl Flow {
             concerns(Side::Inside, Side::Client),
         );
         let (client, inside) = (self.client.as_fd(), self.inside.as_fd());
-        let there = is_there && self.there.advance((client, inside), self.cut_off)?;
-        let back = is_back && self.back.advance((inside, client), self.cut_off)?;
+        let there = is_there && self.there.advance((client, inside), room, self.cut_off)?;
+        let back = is_back && self.back.advance((inside, client), room, self.cut_off)?;
         Ok(there || back)
     }
 }
@@ -173,13 +188,13 @@ fn wanted(out_of: &Pump, into: &Pump) -> EventFlags {
 }
 
 /// Has a socket's connection end by a reset when the socket is closed.
-fn reset(socket: BorrowedFd<'_>) {
+pub(crate) fn reset(socket: BorrowedFd<'_>) {
     best_effort(sockopt::set_socket_linger(socket, Some(Duration::ZERO)));
 }
 
 /// A socket inside that is connected, or about to be.
 pub(crate) fn connect_inside(
-    (network, mark): (BorrowedFd<'_>, Option<u32>),
+    place: &Place<'_>,
     kind: SocketType,
     forward: &Forward,
     peer: SocketAddr,
@@ -188,11 +203,16 @@ pub(crate) fn connect_inside(
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
-    let socket = tote_sys::socket_in(network, (family, kind, None))?;
+    let socket = tote_sys::socket_in(place.network, (family, kind, None))?;
     rustix::io::ioctl_fionbio(&socket, true)?;
-    if let Some(mark) = mark.filter(|_| forward.may_see(peer.ip())) {
-        // Without it the program sees an address of the other namespace.
-        best_effort(take_address(&socket, peer, mark));
+    let seen = forward.may_see(peer.ip()).then_some(peer);
+    match (place.mark, place.gateway, seen) {
+        // Without the client's address the program sees one of the other namespace.
+        (Some(mark), None, Some(peer)) => best_effort(take_address(&socket, peer, mark)),
+        (Some(mark), Some(gateway), seen) => {
+            take_address(&socket, seen.unwrap_or(SocketAddr::new(gateway, 0)), mark)?;
+        }
+        _ => {}
     }
     match rustix::net::connect(&socket, &forward.to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),

@@ -1,20 +1,25 @@
 //! The ports that lead inside, and what passes by them.
 
 use crate::datagrams::{self, IDLE, Peer};
-use crate::event::{BESIDE, Side, side_of, told};
-use crate::flow::{After, Flow};
+use crate::event::{Side, side_of, told};
+use crate::flow::{After, Flow, reset};
+use crate::onward::{Answer, Begun, Ends, Onward};
+use crate::place::{Place, Places};
 use crate::port::{Forward, Kind};
+use crate::pump::LITTLE;
 use rustix::event::Timespec;
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use tote_sys::Errno;
+use tote_sys::{Errno, best_effort};
 
 /// The most connections at a time; more wait in the kernel's queues.
 const MOST_FLOWS: usize = 4096;
+/// With as many connections none goes on that a program inside begins, so that clients of ports find room.
+const MANY_FLOWS: usize = MOST_FLOWS / 2;
 /// The most clients of ports for datagrams; the one that was silent for the longest time is forgotten for one more.
 const MOST_PEERS: usize = 1024;
 /// How many clients may wait to be accepted; the kernel's own limit is `net.core.somaxconn`.
@@ -22,35 +27,63 @@ const BACKLOG: i32 = 4096;
 
 /// Ports of this process's network namespace that lead into another one.
 #[derive(Debug)]
-pub struct Forwarder {
+pub struct Forwarder<P> {
     network: OwnedFd,
     mark: Option<u32>,
+    places: P,
     epoll: OwnedFd,
     ports: BTreeMap<Forward, (u64, OwnedFd)>,
     flows: BTreeMap<u64, Flow>,
     peers: BTreeMap<u64, (Forward, Peer)>,
+    onward: Onward,
+    /// Sockets that listen for connections that go on, by number.
+    listeners: BTreeMap<u64, OwnedFd>,
     /// Numbers of what is served before anything is waited for.
     ready: BTreeSet<u64>,
     next: u64,
+    /// For bytes that are copied.
+    room: Vec<u8>,
 }
 
-impl Forwarder {
+/// Reasons why [`Forwarder::advance`] has ended, beside sockets of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Woken {
+    /// A descriptor of [`Forwarder::wait_beside`] can be read, which has this number.
+    pub beside: [bool; BESIDE],
+    /// A destination has answered.
+    pub answered: bool,
+}
+
+/// How many descriptors of the owner's may be waited for.
+pub const BESIDE: usize = 2;
+
+impl<P: Places> Forwarder<P> {
     /// A forwarder into a network namespace, without ports. With a `mark`, which the network namespace leads back, programs
-    /// there see the addresses of their clients; otherwise they see one of the namespace's own.
+    /// there see the addresses of their clients; otherwise they see one of the namespace's own. To programs that have a place of
+    /// their own among `places` connections begin there.
     ///
     /// # Errors
     /// epoll_create(2)'s.
-    pub fn new(network: OwnedFd, mark: Option<u32>) -> Result<Self, Errno> {
+    pub fn new(network: OwnedFd, mark: Option<u32>, places: P) -> Result<Self, Errno> {
         Ok(Self {
             network,
             mark,
+            places,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             ports: BTreeMap::new(),
             flows: BTreeMap::new(),
             peers: BTreeMap::new(),
+            onward: Onward::default(),
+            listeners: BTreeMap::new(),
             ready: BTreeSet::new(),
-            next: 0,
+            next: BESIDE as u64,
+            room: vec![0; LITTLE],
         })
+    }
+
+    /// Places of programs.
+    pub fn places(&mut self) -> &mut P {
+        &mut self.places
     }
 
     /// Leads exactly these ports inside. Connections of ports that are led no more go on.
@@ -78,7 +111,7 @@ impl Forwarder {
     /// Ends connections to addresses of the other namespace that are gone. What has come from there still reaches the clients.
     pub fn cut_off(&mut self, addresses: &BTreeSet<IpAddr>) {
         for (number, flow) in &mut self.flows {
-            if addresses.contains(&flow.to()) {
+            if flow.to().is_some_and(|to| addresses.contains(&to)) {
                 flow.cut_off();
                 self.ready.insert(*number);
             }
@@ -90,7 +123,10 @@ impl Forwarder {
     pub fn outlived(&self) -> BTreeSet<IpAddr> {
         let led: BTreeSet<_> = self.ports.keys().map(|port| port.to.ip()).collect();
         let flows = self.flows.values().filter(|flow| !flow.is_cut_off());
-        flows.map(Flow::to).filter(|to| !led.contains(to)).collect()
+        flows
+            .filter_map(Flow::to)
+            .filter(|to| !led.contains(to))
+            .collect()
     }
 
     /// Whether no port leads inside, and no connection but those that are cut off.
@@ -123,41 +159,84 @@ impl Forwarder {
         Some(IDLE.saturating_sub(oldest.elapsed()))
     }
 
-    /// Has [`Forwarder::advance`] wait for another descriptor of the owner's as well.
+    /// Has [`Forwarder::advance`] wait for another descriptor of the owner's as well, with a number below [`BESIDE`].
     ///
     /// # Errors
     /// epoll_ctl(2)'s.
-    pub fn wait_beside(&self, other: BorrowedFd<'_>) -> Result<(), Errno> {
-        epoll::add(&self.epoll, other, EventData::new_u64(BESIDE), EventFlags::IN)
+    pub fn wait_beside(&self, other: BorrowedFd<'_>, number: usize) -> Result<(), Errno> {
+        epoll::add(
+            &self.epoll,
+            other,
+            told(number as u64, Side::Client),
+            EventFlags::IN,
+        )
     }
 
-    /// Waits until something happens, for that long at most, and passes what can be passed at once. Gives whether the descriptor of
-    /// [`Forwarder::wait_beside`] can be read.
-    pub fn advance(&mut self, longest: Option<Duration>) -> bool {
+    /// Serves a socket that listens for connections that go on to the address that the program has called.
+    ///
+    /// # Errors
+    /// epoll_ctl(2)'s.
+    pub fn lead_onward(&mut self, listener: OwnedFd) -> Result<(), Errno> {
+        let number = self.number();
+        epoll::add(&self.epoll, &listener, told(number, Side::Client), EDGES)?;
+        self.listeners.insert(number, listener);
+        Ok(())
+    }
+
+    /// Begins to connect to a destination for a program. What becomes of it, [`Forwarder::answers`] says.
+    ///
+    /// # Errors
+    /// A reason why this process does not connect to that destination.
+    pub fn begin_onward(&mut self, ends: Ends) -> Result<Begun, Errno> {
+        if let Some(begun) = self.onward.find(ends) {
+            return Ok(begun);
+        }
+        if self.flows.len() + self.onward.len() >= MANY_FLOWS {
+            return Err(Errno::MFILE);
+        }
+        let number = self.number();
+        let flags = EventFlags::OUT | EventFlags::ET;
+        if let Some(socket) = self.onward.begin(number, ends)? {
+            epoll::add(&self.epoll, socket, told(number, Side::Client), flags)?;
+        }
+        Ok(Begun::Waits)
+    }
+
+    /// Takes the answers that destinations have given.
+    pub fn answers(&mut self) -> Vec<(Ends, Answer)> {
+        self.onward.answers()
+    }
+
+    /// Waits until something happens, for that long at most, and passes what can be passed at once.
+    pub fn advance(&mut self, longest: Option<Duration>) -> Woken {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; 64];
         let longest = [longest, self.patience()].into_iter().flatten().min();
         let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
-        let mut beside = false;
+        let mut woken = Woken::default();
         let happened = epoll::wait(&self.epoll, &mut events, longest.as_ref());
         for event in happened.iter().flat_map(|(happened, _)| happened.iter()) {
             let data = event.data.u64();
-            beside |= data == BESIDE;
-            self.serve(data >> 1, Some((side_of(data), event.flags)));
+            let beside = usize::try_from(data >> 1).ok();
+            match beside.and_then(|beside| woken.beside.get_mut(beside)) {
+                Some(beside) => *beside = true,
+                None => woken.answered |= self.serve(data >> 1, Some((side_of(data), event.flags))),
+            }
         }
         for number in std::mem::take(&mut self.ready) {
-            self.serve(number, None);
+            woken.answered |= self.serve(number, None);
         }
         if !self.peers.is_empty() {
             let now = Instant::now();
             self.peers
                 .retain(|_, (_, peer)| now.saturating_duration_since(peer.last) < IDLE);
         }
-        beside
+        woken
     }
 
-    fn serve(&mut self, number: u64, happened: Option<(Side, EventFlags)>) {
+    /// Serves what has that number. Gives whether a destination may have answered.
+    fn serve(&mut self, number: u64, happened: Option<(Side, EventFlags)>) -> bool {
         if let Some(flow) = self.flows.get_mut(&number) {
-            let after = flow.advance(happened);
+            let after = flow.advance(happened, &mut self.room);
             if after == After::Over || flow.watch(&self.epoll, number).is_err() {
                 self.end(number);
             } else if after == After::More {
@@ -178,6 +257,38 @@ impl Forwarder {
             if more {
                 self.ready.insert(number);
             }
+        } else if self.listeners.contains_key(&number) {
+            self.accept_onward(number);
+        } else {
+            return self.onward.look(number);
+        }
+        false
+    }
+
+    /// Takes programs whose destination has answered.
+    fn accept_onward(&mut self, number: u64) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Some(listener) = self.listeners.get(&number) {
+            let (program, peer) = match rustix::net::acceptfrom_with(listener, flags) {
+                Ok((program, Some(peer))) => (program, peer),
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Ok((_, None)) | Err(_) => return,
+            };
+            let called = rustix::net::getsockname(&program).and_then(SocketAddr::try_from);
+            let ends = SocketAddr::try_from(peer).and_then(|peer| Ok((peer, called?)));
+            let destination = ends.ok().and_then(|ends| self.onward.take(ends));
+            let Some(destination) = destination else {
+                reset(program.as_fd());
+                continue;
+            };
+            // The flow waits for other events.
+            best_effort(epoll::delete(&self.epoll, &destination));
+            if let Some(mark) = self.mark {
+                best_effort(tote_sys::set_mark(program.as_fd(), mark));
+            }
+            let number = self.number();
+            self.flows.insert(number, Flow::onward(program, destination));
+            self.ready.insert(number);
         }
     }
 
@@ -211,7 +322,13 @@ impl Forwarder {
             let Ok(peer) = SocketAddr::try_from(peer) else {
                 continue;
             };
-            if let Ok(flow) = Flow::begin(client, (self.network.as_fd(), self.mark), (port, peer)) {
+            let place = self.places.place(port.to.ip());
+            let place = place.unwrap_or(Place {
+                network: self.network.as_fd(),
+                mark: self.mark,
+                gateway: None,
+            });
+            if let Ok(flow) = Flow::begin(client, &place, (port, peer)) {
                 let number = self.number();
                 self.flows.insert(number, flow);
                 self.ready.insert(number);
@@ -237,7 +354,12 @@ impl Forwarder {
                 continue;
             }
             self.make_room();
-            let Ok(mut peer) = Peer::begin((self.network.as_fd(), self.mark), port, from) else {
+            let place = Place {
+                network: self.network.as_fd(),
+                mark: self.mark,
+                gateway: None,
+            };
+            let Ok(mut peer) = Peer::begin(&place, port, from) else {
                 continue;
             };
             peer.ask(&bytes);

@@ -13,7 +13,7 @@ use crate::rule::Expression::{
 };
 use crate::subnet::{Address, LOOPBACK, Prefix};
 use crate::surroundings::Surroundings;
-use crate::{Subnet, Subnet6, forwarding, guard, kind, parted};
+use crate::{Subnet, Subnet6, claim, forwarding, guard, kind, onward, parted};
 use rustix::net::netdevice::index_to_name;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -103,15 +103,20 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         attempt: "change",
         source,
     };
-    let chains = chains(bridge);
+    let is_led = bridge.alone && onward::is_led().map_err(read)?;
+    let chains = chains(bridge, is_led);
+    // A killed process may have left the rules, which have taken the subnet.
+    let has_subnet = filter::has(&forward).map_err(read)?;
+    let claim = claim::new(bridge.subnet, !has_subnet);
     if bridge.internal {
-        filter::put(&chains).map_err(|source| NetworkError::Filter {
+        filter::put_with(vec![claim], &chains).map_err(|source| NetworkError::Filter {
             attempt: "make rules in",
             source,
-        })?;
+        })
     } else {
-        guard::put(&chains, &surroundings.exits(), note)?;
+        guard::put((&chains, Some(claim)), &surroundings.exits(), note)
     }
+    .map_err(|error| claim::refused(error, bridge.subnet))?;
     let about = BridgeLink {
         name: bridge.name,
         alias: bridge.alias,
@@ -176,7 +181,7 @@ fn follow(socket: &Socket, bridge: &Bridge<'_>, note: &Path) -> Result<(), Netwo
     if bridge.internal || !leads_elsewhere(socket, has_ipv6)? {
         return Ok(());
     }
-    guard::put(&[], &Surroundings::read(socket, has_ipv6)?.exits(), note)
+    guard::put((&[], None), &Surroundings::read(socket, has_ipv6)?.exits(), note)
 }
 
 /// Whether this caller, on this machine, can make bridges; asks the kernel, and makes nothing.
@@ -187,13 +192,17 @@ pub fn check_bridges() -> Result<(), NetworkError> {
     kind::probe("bridge").map_err(NetworkError::NoBridges)
 }
 
-/// Takes a network down: its bridge and its rules, and with those of the last network of all state roots the table, and the settings
+/// Takes a network with that bridge and subnet down: its bridge and its rules, and with those of the last network of all state roots the table, and the settings
 /// of links as they were. `is_last` says that it is the last one of this state root, which needs no `note` then. Doing it twice does no harm. A link of
 /// that name and another alias stays.
 ///
 /// # Errors
 /// [`NetworkError`].
-pub fn take_down((name, alias): (&str, &str), note: &Path, is_last: bool) -> Result<(), NetworkError> {
+pub fn take_down(
+    (name, alias, subnet): (&str, &str, Subnet),
+    note: &Path,
+    is_last: bool,
+) -> Result<(), NetworkError> {
     let socket = Socket::new().map_err(NetworkError::Look)?;
     match link_state::state_of(&socket, name) {
         Ok(state) if state.is_bridge_of(alias) => link::remove_link(&socket, name)?,
@@ -202,7 +211,15 @@ pub fn take_down((name, alias): (&str, &str), note: &Path, is_last: bool) -> Res
     }
     parted::remove_marked(&socket)?;
     let hooks = [Hook::Raw, Hook::Input, Hook::Forward, Hook::Postrouting];
-    let names = hooks.map(|hook| chain_name(name, hook));
+    let mut names = hooks.map(|hook| chain_name(name, hook)).to_vec();
+    let read = |source| NetworkError::Filter {
+        attempt: "read",
+        source,
+    };
+    // Both come and go in one transaction; without the rules another state root has the subnet.
+    if filter::has(&chain_name(name, Hook::Forward)).map_err(read)? {
+        names.push(claim::name(subnet));
+    }
     guard::remove(&names, note, is_last)
 }
 
@@ -237,14 +254,15 @@ fn chain_name(bridge: &str, hook: Hook) -> String {
         Hook::Raw => "raw",
         Hook::Prerouting => "prerouting",
         Hook::Output => "output",
+        Hook::RawOutput => "raw-output",
     };
     format!("{bridge}-{hook}")
 }
 
 /// The rules of one network. A connection begins inside, or its destination was translated on purpose, as it
 /// happens for published ports; the chain of each network sees to its own bridge, so
-/// that two networks are apart without knowing of each other.
-fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
+/// that two networks are apart without knowing of each other. A process leads connections of members on if `is_led` says so.
+fn chains(bridge: &Bridge<'_>, is_led: bool) -> Vec<Chain> {
     let name = || bridge.name.to_owned();
     let chain = |hook, rules| Chain {
         name: chain_name(bridge.name, hook),
@@ -294,6 +312,14 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
             vec![Ipv6, NotSource6(ipv6.subnet), From(name()), Drop]
         }
     };
+    // What published ports need of a bridge (`allow_loopback`) is not for those on it.
+    let mut raw = vec![
+        vec![From(name()), Ipv4, Destination(LOOPBACK), Drop],
+        vec![From(name()), Ipv4, Source(LOOPBACK), Drop],
+    ];
+    if is_led {
+        raw.extend(onward::of_bridge(bridge));
+    }
     vec![
         chain(
             Hook::Forward,
@@ -309,14 +335,7 @@ fn chains(bridge: &Bridge<'_>) -> Vec<Chain> {
             ],
         ),
         chain(Hook::Postrouting, postrouting),
-        // What published ports need of a bridge (`allow_loopback`) is not for those on it.
-        chain(
-            Hook::Raw,
-            vec![
-                vec![From(name()), Ipv4, Destination(LOOPBACK), Drop],
-                vec![From(name()), Ipv4, Source(LOOPBACK), Drop],
-            ],
-        ),
+        chain(Hook::Raw, raw),
     ]
 }
 
@@ -342,11 +361,10 @@ fn no_router(bridge: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_internal_network_has_no_translation() {
-        let bridge = |internal| Bridge {
-            name: "tote-one",
-            alias: "tote-one",
+    fn bridge(name: &'static str, internal: bool) -> Bridge<'static> {
+        Bridge {
+            name,
+            alias: name,
             gateway: Ipv4Addr::new(10, 210, 0, 1),
             subnet: "10.210.0.0/16".parse().unwrap(),
             ipv6: None,
@@ -354,9 +372,46 @@ mod tests {
             masquerade: true,
             mtu: None,
             alone: false,
+        }
+    }
+
+    #[test]
+    fn two_networks_that_come_up_at_once_do_not_have_one_subnet() {
+        let Ok(network) = tote_sys::network_namespace(None) else {
+            println!("skipped: needs root, for a network namespace");
+            return;
         };
+        let dir = tempfile::tempdir().unwrap();
+        let note = dir.path().join("note");
+        // The namespace is that of a thread, which ends.
+        std::thread::spawn(move || {
+            let network = rustix::fd::AsFd::as_fd(&network);
+            rustix::thread::move_into_link_name_space(network, None).unwrap();
+            // Another state root has made its rules, and not yet its bridge.
+            let other = bridge("tote-other", false);
+            let taken = claim::new(other.subnet, true);
+            guard::put((&chains(&other, false), Some(taken)), &[], &note).unwrap();
+            assert_eq!(claim::claimed(), [other.subnet]);
+            for internal in [false, true] {
+                let error = bring_up(&bridge("tote-one", internal), &note).unwrap_err();
+                assert!(matches!(error, NetworkError::InTheWay { .. }), "{error}");
+            }
+            let place = |name| (name, name, other.subnet);
+            take_down(place("tote-one"), &note, false).unwrap();
+            assert_eq!(claim::claimed(), [other.subnet]);
+            // Rules that a killed process has left do not stop its own network.
+            assert!(bring_up(&other, &note).unwrap().fresh);
+            take_down(place("tote-other"), &note, true).unwrap();
+            assert_eq!(claim::claimed(), []);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn an_internal_network_has_no_translation() {
         let hooks = |internal| {
-            chains(&bridge(internal))
+            chains(&bridge("tote-one", internal), false)
                 .iter()
                 .filter_map(|chain| chain.hook)
                 .collect::<Vec<_>>()

@@ -4,7 +4,6 @@
 //! answers belong to that socket, though no address of the namespace is theirs: such connections are marked, and a route of their
 //! own leads what belongs to them to the process.
 
-use crate::LinkError;
 use crate::filter::{
     NFPROTO_INET, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME,
     NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN,
@@ -15,6 +14,7 @@ use crate::rule::{
     NFT_CMP_EQ, NFT_REG_1, NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG, big, compare,
     expression, meta,
 };
+use crate::{LinkError, forwarding};
 use rustix::fd::BorrowedFd;
 use rustix::net::AddressFamily;
 use tote_sys::{Errno, best_effort};
@@ -23,9 +23,11 @@ use tote_sys::{Errno, best_effort};
 pub const CLIENT_MARK: u32 = 0x746f_7465;
 
 /// The mark of packets that belong to them. The sockets' own packets have another mark, or they would be led back as well.
-const BACK_MARK: u32 = CLIENT_MARK + 1;
+pub(crate) const BACK_MARK: u32 = CLIENT_MARK + 1;
+/// The mark of packets that stay in their network namespace, whatever address they are for.
+pub const STAY_MARK: u32 = CLIENT_MARK + 2;
 /// Beside the table of networks, which goes with the last one.
-const TABLE: &str = "tote-clients";
+pub(crate) const TABLE: &str = "tote-clients";
 const NF_INET_PRE_ROUTING: u32 = 0;
 const NF_INET_LOCAL_OUT: u32 = 3;
 /// After connections are tracked, and before routes are looked for.
@@ -56,6 +58,8 @@ const FR_ACT_TO_TBL: u8 = 1;
 /// other program has chosen.
 const INSIDE: u32 = 100;
 const HERE: u32 = 102;
+/// The place of the rule for packets that stay; its table has the clients' mark and the place, too.
+const STAYING: u32 = 104;
 /// The table of the usual routes.
 const MAIN: u32 = 254;
 /// Stands in a header for a table whose number does not fit into it.
@@ -81,10 +85,53 @@ pub fn keep_clients(network: BorrowedFd<'_>) -> Result<(), LinkError> {
         return Err(failed(errno));
     }
     let filter = Socket::of_filter_inside(network).map_err(failed)?;
+    let requests = [table()].into_iter().chain(chains(TABLE));
+    transaction_by(&filter, requests.collect()).map_err(failed)
+}
+
+/// The request for the table of a namespace for a user's networks.
+pub(crate) fn table() -> Request {
     let mut table = Request::new(NFT_MSG_NEWTABLE, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
     table.name(NFTA_TABLE_NAME, TABLE);
-    let requests = [table].into_iter().chain(chains(TABLE));
-    transaction_by(&filter, requests.collect()).map_err(failed)
+    table
+}
+
+/// Has a network namespace keep packets with [`STAY_MARK`], and answer with that mark to connections that begin with it. So a socket there
+/// that has the mark is connected with a program of the same namespace, by whatever address of its own.
+///
+/// # Errors
+/// [`LinkError`].
+pub fn keep_marked(network: BorrowedFd<'_>) -> Result<(), LinkError> {
+    let failed = |source| LinkError {
+        attempt: "let connections begin in the container".to_owned(),
+        source,
+    };
+    // What the kernel itself answers, such as a refusal, has the mark as well.
+    for setting in ["tcp_fwmark_accept", "fwmark_reflect"] {
+        forwarding::set_in(network, &format!("net/ipv4/{setting}"), b"1").map_err(failed)?;
+    }
+    best_effort(forwarding::set_in(network, "net/ipv6/fwmark_reflect", b"1"));
+    stay(&Socket::inside(network).map_err(failed)?).map_err(failed)
+}
+
+/// Makes the rules and routes for packets that stay, which may be there.
+pub(crate) fn stay(routes: &Socket) -> Result<(), Errno> {
+    let families = [AddressFamily::INET, AddressFamily::INET6].into_iter();
+    let requests = families.flat_map(|family| {
+        let (family, table) = (
+            u8::try_from(family.as_raw()).unwrap_or_default(),
+            CLIENT_MARK + STAYING,
+        );
+        [
+            rule(RTM_NEWRULE, family, (STAYING, STAY_MARK, table)),
+            route(RTM_NEWROUTE, family, table),
+        ]
+    });
+    let requests = requests.map(|request| request.flags(NLM_F_CREATE | NLM_F_EXCL));
+    let refused = routes.batch(requests.collect())?.into_iter();
+    // A kernel may be without IPv6.
+    let mut others = refused.filter(|(place, errno)| *place < 2 && *errno != Errno::EXIST);
+    others.next().map_or(Ok(()), |(_, errno)| Err(errno))
 }
 
 /// Makes the rules and routes of this network namespace, which may be there. [`chains`] go with the table that they are in.
@@ -119,19 +166,19 @@ fn requests(new: bool, place: u32) -> Vec<Request> {
         let family = u8::try_from(family.as_raw()).unwrap_or_default();
         [
             look_back(kind_of_rule, family, place),
-            rule(kind_of_rule, family, (place + 1, CLIENT_MARK + place)),
+            rule(kind_of_rule, family, (place + 1, BACK_MARK, CLIENT_MARK + place)),
             route(kind_of_route, family, CLIENT_MARK + place),
         ]
     });
     all.map(|request| request.flags(flags)).collect()
 }
 
-/// The rule that leads marked packets to a table of routes, at a place among all rules.
-fn rule(kind: u16, family: u8, (place, table): (u32, u32)) -> Request {
+/// The rule that leads packets with a mark to a table of routes, at a place among all rules.
+fn rule(kind: u16, family: u8, (place, mark, table): (u32, u32, u32)) -> Request {
     let header = [family, 0, 0, 0, RT_TABLE_COMPAT, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
     let mut request = Request::new(kind, &header);
     request.attribute(FRA_PRIORITY, &place.to_ne_bytes());
-    request.attribute(FRA_FWMARK, &BACK_MARK.to_ne_bytes());
+    request.attribute(FRA_FWMARK, &mark.to_ne_bytes());
     request.attribute(FRA_TABLE, &table.to_ne_bytes());
     request
 }
@@ -139,7 +186,7 @@ fn rule(kind: u16, family: u8, (place, table): (u32, u32)) -> Request {
 /// The rule by which the usual routes say where a marked packet may come from: with `src_valid_mark`, which WireGuard sets, the
 /// kernel asks that with the packet's mark, as if the loopback device had it.
 fn look_back(kind: u16, family: u8, place: u32) -> Request {
-    let mut request = rule(kind, family, (place, MAIN));
+    let mut request = rule(kind, family, (place, BACK_MARK, MAIN));
     request.name(FRA_IIFNAME, "lo");
     request
 }
@@ -230,5 +277,8 @@ mod tests {
         keep_clients(network.as_fd()).unwrap();
         let again = keep_clients(network.as_fd()).unwrap_err();
         assert_eq!(again.source, Errno::EXIST);
+        // Containers of a pod share a namespace.
+        keep_marked(network.as_fd()).unwrap();
+        keep_marked(network.as_fd()).unwrap();
     }
 }

@@ -45,6 +45,8 @@ const TRIES: u16 = 64;
 /// Where the header of TCP has its checksum.
 const TCP_CHECKSUM: usize = 16;
 const TCP_HEADER: usize = 20;
+/// The flags by which a connection is refused.
+const RST_ACK: u8 = 0x14;
 
 /// A socket that is told of first attempts, in the caller's network namespace.
 #[derive(Debug)]
@@ -86,6 +88,12 @@ impl FirstAttempts {
             }
         }
         Err(Errno::BUSY)
+    }
+
+    /// A socket that is told of what rules log to that group, in the network namespace that the socket belongs to.
+    pub(crate) fn of_group(socket: Socket, group: u16) -> Result<Self, Errno> {
+        socket.acknowledged(bind(group))?;
+        Ok(Self { socket, group })
     }
 
     /// Takes the attempts that have been told, without waiting.
@@ -176,8 +184,45 @@ impl Attempt {
     }
 
     /// The packet with the checksum that the link would have filled in.
-    fn with_checksum(&self) -> Option<Vec<u8>> {
-        let mut packet = self.packet.clone();
+    pub(crate) fn with_checksum(&self) -> Option<Vec<u8>> {
+        self.filled_in(self.packet.clone())
+    }
+
+    /// The answer of a destination that refuses the connection.
+    pub(crate) fn refusal(&self) -> Option<Vec<u8>> {
+        let (addresses, length, head) = match self.destination {
+            SocketAddr::V4(_) => (12, 4, 20),
+            SocketAddr::V6(_) => (8, 16, 40),
+        };
+        let mut packet = self.packet.get(..head + TCP_HEADER)?.to_vec();
+        // The kernel fills in the length and the checksum of a header of IPv4.
+        if self.destination.is_ipv6() {
+            packet
+                .get_mut(4..6)?
+                .copy_from_slice(&(TCP_HEADER as u16).to_be_bytes());
+        } else {
+            *packet.get_mut(0)? = 0x45;
+            packet
+                .get_mut(2..4)?
+                .copy_from_slice(&((head + TCP_HEADER) as u16).to_be_bytes());
+        }
+        let (from, to) = packet
+            .get_mut(addresses..addresses + 2 * length)?
+            .split_at_mut(length);
+        from.swap_with_slice(to);
+        let tcp = packet.get_mut(head..)?;
+        let (from, to) = tcp.get_mut(..4)?.split_at_mut(2);
+        from.swap_with_slice(to);
+        let sequence = u32::from_be_bytes(tcp.get(4..8)?.try_into().ok()?);
+        tcp.get_mut(4..8)?.fill(0);
+        tcp.get_mut(8..12)?
+            .copy_from_slice(&sequence.wrapping_add(1).to_be_bytes());
+        tcp.get_mut(12..20)?
+            .copy_from_slice(&[0x50, RST_ACK, 0, 0, 0, 0, 0, 0]);
+        self.filled_in(packet)
+    }
+
+    fn filled_in(&self, mut packet: Vec<u8>) -> Option<Vec<u8>> {
         let (addresses, head) = match self.destination {
             SocketAddr::V4(_) => (12..20, 20),
             SocketAddr::V6(_) => (8..40, 40),
@@ -371,6 +416,13 @@ mod tests {
         // The sum over a segment with its checksum is all ones.
         assert_eq!(folded(20 + 6 + words(&sent[12..])), 0xffff);
         assert_eq!(sent[..36], packet[..36]);
+        let refusal = attempt.refusal().unwrap();
+        assert_eq!(folded(20 + 6 + words(&refusal[12..])), 0xffff);
+        assert_eq!(refusal[12..20], [198, 51, 100, 8, 10, 210, 0, 2]);
+        assert_eq!(
+            refusal[20..34],
+            [0, 80, 0x9c, 0x40, 0, 0, 0, 0, 0, 0, 0, 2, 0x50, RST_ACK]
+        );
     }
 
     #[test]
@@ -382,6 +434,7 @@ mod tests {
                 for length in 0..packet.len() {
                     if let Some(attempt) = Attempt::read(&told(&packet[..length])) {
                         attempt.with_checksum();
+                        attempt.refusal();
                     }
                 }
             }

@@ -53,6 +53,8 @@ pub(crate) enum Hook {
     Postrouting,
     /// Packets that have just come in, before anything else looks at them.
     Raw,
+    /// Packets of the host's own programs, before anything else looks at them.
+    RawOutput,
     /// Packets that have come in, where destinations are translated.
     Prerouting,
     /// Packets of the host's own programs, where destinations are translated.
@@ -65,7 +67,7 @@ impl Hook {
             Self::Raw | Self::Prerouting => 0,
             Self::Input => 1,
             Self::Forward => 2,
-            Self::Output => 3,
+            Self::Output | Self::RawOutput => 3,
             Self::Postrouting => 4,
         }
     }
@@ -73,7 +75,7 @@ impl Hook {
     /// The usual priorities of filters and of translation.
     const fn priority(self) -> i32 {
         match self {
-            Self::Raw => -300,
+            Self::Raw | Self::RawOutput => -300,
             Self::Prerouting | Self::Output => -100,
             Self::Input | Self::Forward => 0,
             Self::Postrouting => 100,
@@ -82,7 +84,7 @@ impl Hook {
 
     const fn kind(self) -> &'static str {
         match self {
-            Self::Raw | Self::Input | Self::Forward => "filter",
+            Self::Raw | Self::RawOutput | Self::Input | Self::Forward => "filter",
             Self::Prerouting | Self::Output | Self::Postrouting => "nat",
         }
     }
@@ -102,12 +104,8 @@ pub(crate) const fn header(family: u8) -> [u8; HEADER] {
     [family, 0, 0, 0]
 }
 
-/// Makes the table and these chains, in one transaction; chains that are there get these rules in place of theirs.
-pub(crate) fn put(chains: &[Chain]) -> Result<(), Errno> {
-    put_with(Vec::new(), chains)
-}
-
-/// Like [`put`]; these requests are carried out between the table's and those of the chains.
+/// Makes the table and these chains, in one transaction; chains that are there get these rules in place of theirs. These requests are
+/// carried out between the table's and those of the chains.
 pub(crate) fn put_with(before: Vec<Request>, chains: &[Chain]) -> Result<(), Errno> {
     transaction(making(before, chains))
 }
@@ -137,32 +135,40 @@ pub(crate) fn emptied(chain: &Chain) -> [Request; 2] {
     let mut empty = Request::new(NFT_MSG_DELRULE, &header(NFPROTO_INET));
     empty.name(NFTA_RULE_TABLE, TABLE);
     empty.name(NFTA_RULE_CHAIN, &chain.name);
-    [new_chain(chain), empty]
+    [chain.new_in(TABLE), empty]
 }
 
 /// Adds a rule to a chain, behind the others.
 pub(crate) fn new_rule(chain: &str, rule: &[Expression]) -> Request {
+    new_rule_of(TABLE, chain, rule)
+}
+
+/// Adds a rule to a chain of another table.
+pub(crate) fn new_rule_of(table: &str, chain: &str, rule: &[Expression]) -> Request {
     let mut request = Request::new(NFT_MSG_NEWRULE, &header(NFPROTO_INET)).flags(NLM_F_CREATE | NLM_F_APPEND);
-    request.name(NFTA_RULE_TABLE, TABLE);
+    request.name(NFTA_RULE_TABLE, table);
     request.name(NFTA_RULE_CHAIN, chain);
     rule::append(&mut request, NFTA_RULE_EXPRESSIONS, rule);
     request
 }
 
-fn new_chain(chain: &Chain) -> Request {
-    let mut request = Request::new(NFT_MSG_NEWCHAIN, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
-    request.name(NFTA_CHAIN_TABLE, TABLE);
-    request.name(NFTA_CHAIN_NAME, &chain.name);
-    let Some(place) = chain.hook else {
-        return request;
-    };
-    request.nest(NFTA_CHAIN_HOOK, &[], |hook| {
-        big(hook, NFTA_HOOK_HOOKNUM, place.number());
-        hook.attribute(NFTA_HOOK_PRIORITY, &place.priority().to_be_bytes());
-    });
-    big(&mut request, NFTA_CHAIN_POLICY, NF_ACCEPT);
-    request.name(NFTA_CHAIN_TYPE, place.kind());
-    request
+impl Chain {
+    /// The request that makes the chain in a table, without its rules.
+    pub(crate) fn new_in(&self, table: &str) -> Request {
+        let mut request = Request::new(NFT_MSG_NEWCHAIN, &header(NFPROTO_INET)).flags(NLM_F_CREATE);
+        request.name(NFTA_CHAIN_TABLE, table);
+        request.name(NFTA_CHAIN_NAME, &self.name);
+        let Some(place) = self.hook else {
+            return request;
+        };
+        request.nest(NFTA_CHAIN_HOOK, &[], |hook| {
+            big(hook, NFTA_HOOK_HOOKNUM, place.number());
+            hook.attribute(NFTA_HOOK_PRIORITY, &place.priority().to_be_bytes());
+        });
+        big(&mut request, NFTA_CHAIN_POLICY, NF_ACCEPT);
+        request.name(NFTA_CHAIN_TYPE, place.kind());
+        request
+    }
 }
 
 pub(crate) fn delete_chain(name: &str) -> Request {
@@ -201,8 +207,13 @@ pub(crate) fn generation() -> Result<u32, Errno> {
 
 /// Whether the table has a chain of that name.
 pub(crate) fn has(name: &str) -> Result<bool, Errno> {
+    has_in(TABLE, name)
+}
+
+/// Whether another table has a chain of that name.
+pub(crate) fn has_in(table: &str, name: &str) -> Result<bool, Errno> {
     let mut request = Request::new(NFT_MSG_GETCHAIN, &header(NFPROTO_INET));
-    request.name(NFTA_CHAIN_TABLE, TABLE);
+    request.name(NFTA_CHAIN_TABLE, table);
     request.name(NFTA_CHAIN_NAME, name);
     match Socket::of_filter()?.ask(request, false) {
         Ok(_) => Ok(true),
@@ -367,7 +378,7 @@ mod tests {
             hook: Some(Hook::Forward),
             rules: Vec::new(),
         };
-        let bytes = new_chain(&chain).finish(0);
+        let bytes = chain.new_in(TABLE).finish(0);
         let read = Found::read(&messages(&bytes)[0]).unwrap();
         assert_eq!(
             (read.table.as_str(), read.name.as_str()),

@@ -36,9 +36,13 @@ fn set(attempt: &'static str) -> impl Fn(std::io::Error) -> NetworkError {
     move |source| NetworkError::Forwarding { attempt, source }
 }
 
-/// Makes these chains, and has packets that come in by these links pass. The file `note` has the record as well, for a program that
+/// Makes these chains, after what one more request makes, and has packets that come in by these links pass. The file `note` has the record as well, for a program that
 /// flushes all rules.
-pub(crate) fn put(chains: &[Chain], exits: &[Exit], note: &Path) -> Result<(), NetworkError> {
+pub(crate) fn put(
+    (chains, first): (&[Chain], Option<Request>),
+    exits: &[Exit],
+    note: &Path,
+) -> Result<(), NetworkError> {
     let change = "make rules in";
     for _ in 0..TRIES {
         let generation = filter::generation().map_err(filtered("read"))?;
@@ -47,7 +51,8 @@ pub(crate) fn put(chains: &[Chain], exits: &[Exit], note: &Path) -> Result<(), N
         if !guarded.is_empty() {
             forwarding::keep(note, &guarded).map_err(set("note"))?;
         }
-        match filter::put_at(generation, rules(&guarded), chains) {
+        let before = first.clone().into_iter().chain(rules(&guarded));
+        match filter::put_at(generation, before.collect(), chains) {
             Err(Errno::RESTART) => {}
             put => {
                 put.map_err(filtered(change))?;

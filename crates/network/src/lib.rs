@@ -12,6 +12,7 @@
 
 mod bridge;
 mod called;
+mod claim;
 mod clients;
 mod conntrack;
 mod device;
@@ -35,6 +36,8 @@ mod neighbour;
 mod netlink;
 mod nft_table;
 mod noted;
+mod onward;
+mod onward_rule;
 mod parent;
 mod parted;
 mod port;
@@ -55,7 +58,8 @@ pub use bridge::{
     Bridge, Bridge6, Uplink, bring_up, check_bridges, routes_in_the_way, routes6_in_the_way, take_down,
 };
 pub use called::CalledNames;
-pub use clients::{CLIENT_MARK, keep_clients};
+pub use claim::claimed;
+pub use clients::{CLIENT_MARK, STAY_MARK, keep_clients, keep_marked};
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};
 pub use egress_first::{Attempt, FirstAttempts, Inside};
@@ -66,6 +70,7 @@ pub use link::{ContainerLink, Link6, LinkError, LinkRules, LinkSetting, connect,
 pub use mac::Mac;
 pub use neighbour::forget_neighbours;
 pub use noted::Noted;
+pub use onward::{HeldBack, UPLINK, hold_back};
 pub use parent::{Parent, check_sublinks, parent};
 pub use parted::disconnect;
 pub use port::reflect;

@@ -4,6 +4,7 @@
 //! expression says what becomes of a packet that all comparisons fit.
 
 use crate::netlink::Request;
+use crate::onward_rule::{self, NFT_META_MARK};
 use crate::{Subnet, Subnet6};
 
 const NFTA_LIST_ELEM: u16 = 1;
@@ -76,6 +77,7 @@ const SADDR6_OFFSET: u32 = 8;
 const DADDR6_OFFSET: u32 = 24;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
+const IPPROTO_TCP: u8 = 6;
 const IPPROTO_ICMPV6: u8 = 58;
 /// The length of a link's name in a register.
 const IFNAMSIZ: usize = 16;
@@ -130,6 +132,24 @@ pub(crate) enum Expression {
         /// Whether the key lacks the address.
         any_address: bool,
     },
+    /// The packet is one of TCP.
+    Tcp,
+    /// The packet begins a connection. [`Expression::Tcp`] comes before.
+    Begins,
+    /// The destination is that of a connection with a socket here that has an address of others.
+    OfOthers,
+    /// The route to the destination leads out by this link.
+    LeadsBy(&'static str),
+    /// The packet has this mark.
+    Marked(u32),
+    /// The packet gets this mark.
+    Mark(u32),
+    /// The packet belongs to no connection that is tracked.
+    Untracked,
+    /// A process that has bound this group is told of the packet.
+    Tell(u16),
+    /// The packet goes to the socket that listens at this port of the loopback device.
+    Listener(u16),
     /// The packet goes on to the next chain.
     Accept,
     /// The packet is gone.
@@ -222,6 +242,29 @@ impl Expression {
             Self::Accept => verdict(list, 1),
             Self::Drop => verdict(list, 0),
             Self::Masquerade => expression(list, "masq", |_| {}),
+            onward => onward.write_onward(list),
+        }
+    }
+
+    /// Writes an expression about connections that a process leads on.
+    fn write_onward(&self, list: &mut Request) {
+        match self {
+            Self::Tcp => {
+                meta(list, NFT_META_L4PROTO);
+                compare(list, NFT_CMP_EQ, &[IPPROTO_TCP]);
+            }
+            Self::Begins => onward_rule::begins(list),
+            Self::OfOthers => onward_rule::of_others(list),
+            Self::LeadsBy(name) => onward_rule::leads_by(list, name),
+            Self::Marked(mark) => {
+                meta(list, NFT_META_MARK);
+                compare(list, NFT_CMP_EQ, &mark.to_ne_bytes());
+            }
+            Self::Mark(mark) => onward_rule::set_mark(list, *mark),
+            Self::Untracked => expression(list, "notrack", |_| {}),
+            Self::Tell(group) => onward_rule::tell(list, *group),
+            Self::Listener(port) => onward_rule::to_listener(list, *port),
+            _ => {}
         }
     }
 }
@@ -259,7 +302,7 @@ pub(crate) fn compare(list: &mut Request, operator: u32, value: &[u8]) {
     });
 }
 
-fn masked<const LENGTH: usize>(list: &mut Request, mask: [u8; LENGTH]) {
+pub(crate) fn masked<const LENGTH: usize>(list: &mut Request, mask: [u8; LENGTH]) {
     expression(list, "bitwise", |data| {
         big(data, NFTA_BITWISE_SREG, NFT_REG_1);
         big(data, NFTA_BITWISE_DREG, NFT_REG_1);
@@ -366,7 +409,7 @@ fn verdict(list: &mut Request, code: u32) {
 }
 
 /// A link's name as the kernel loads it: zeros to the end.
-fn padded(name: &str) -> [u8; IFNAMSIZ] {
+pub(crate) fn padded(name: &str) -> [u8; IFNAMSIZ] {
     let mut bytes = [0; IFNAMSIZ];
     for (byte, letter) in bytes.iter_mut().zip(name.bytes()) {
         *byte = letter;

@@ -256,6 +256,8 @@ impl Taken {
         let mut taken = Self::default();
         taken.ipv4.networks = networks.iter().map(own).collect();
         taken.ipv4.routes = tote_network::routes_in_the_way().map_err(AddressFault::Look)?;
+        // Networks of other state roots have no route until their bridges are there.
+        taken.ipv4.routes.extend(tote_network::claimed());
         if ipv6 {
             taken.ipv6.networks = networks.iter().filter_map(own6).collect();
             taken.ipv6.routes = tote_network::routes6_in_the_way().map_err(AddressFault::Look)?;

@@ -43,7 +43,7 @@ pub(crate) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
             best_effort(std::fs::remove_file(record::mark(home, name)));
             return Ok(());
         }
-        let bridge = (&*record.bridge(), &*record.alias());
+        let bridge = (&*record.bridge(), &*record.alias(), record.ipv4.subnet);
         let down = tote_network::take_down(bridge, &record::note(home), record::is_last_up(home, name)?);
         down.map_err(|source| {
             let network = network();

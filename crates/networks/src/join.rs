@@ -1,7 +1,6 @@
 //! Containers come into networks, and leave them.
 
 use super::connecting;
-use super::create::default_network;
 use super::driver;
 use super::egress;
 use super::endpoint::{Endpoint, Endpoint6, way_out};
@@ -13,6 +12,7 @@ use super::record::{self, Addresses, Network};
 use super::refused;
 use super::rootless;
 use super::taps;
+use super::up::{bring_up, default_up};
 use super::{AddressFault, DriverFault, NetworkFault, TrafficFault};
 use crate::container::{State, link_text};
 use crate::{EngineError, Home};
@@ -22,7 +22,7 @@ use tote_bundle::{
     ContainerId, DEFAULT_NETWORK, ImageConfig, NetLimit, NetworkAttachment, NetworkMode, RateError,
     RunOptions,
 };
-use tote_network::{Address as _, Attached, Bridge, Bridge6, ContainerLink, Link6, Mac, Rate, Uplink};
+use tote_network::{Address as _, Attached, ContainerLink, Link6, Mac, Rate};
 use tote_state::record::names_in;
 use tote_sys::Errno;
 
@@ -170,16 +170,16 @@ pub(crate) fn connect(
     (place, ways): (usize, WaysOut),
     joined: &mut Joined,
 ) -> Result<(), EngineError> {
-    let network = match attachment.network.as_str() {
-        DEFAULT_NETWORK => default_network(home)?,
-        wanted => record::find(home, wanted)?,
+    let (network, begun) = match attachment.network.as_str() {
+        DEFAULT_NETWORK => default_up(home)?,
+        wanted => (record::find(home, wanted)?, None),
     };
     let address = lease(home, id, attachment, &network)?;
     let ipv6 = endpoint6(home, id, attachment, &network, address)?;
     let (attached, mtu, shared) = match network.sublink() {
         Some(sublink) => driver::attach(&network, sublink, attachment)?,
         None => {
-            let up = bring_up(home, &network)?;
+            let up = begun.map_or_else(|| bring_up(home, &network), Ok)?;
             joined.warnings.extend(up.warning);
             joined.fresh |= up.fresh;
             (Attached::Bridge(up.bridge), up.mtu, None)
@@ -229,30 +229,6 @@ pub(crate) fn connect(
     joined.links.push(link);
     joined.bridges.push(network.bridge());
     Ok(())
-}
-
-/// Brings a network up, with a mark that says so.
-fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
-    record::put_mark(home, &network.name)?;
-    let bridge = Bridge {
-        name: &network.bridge(),
-        alias: &network.alias(),
-        gateway: network.ipv4.gateway,
-        subnet: network.ipv4.subnet,
-        ipv6: network.ipv6.map(|ipv6| Bridge6 {
-            gateway: ipv6.gateway,
-            subnet: ipv6.subnet,
-        }),
-        internal: network.internal,
-        masquerade: network.masquerades(),
-        mtu: network.mtu(),
-        alone: rootless::is_inside(home),
-    };
-    let up = tote_network::bring_up(&bridge, &record::note(home));
-    up.map_err(|source| {
-        let network = network.name.clone();
-        NetworkFault::Up { network, source }.into()
-    })
 }
 
 fn lease(

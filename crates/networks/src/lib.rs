@@ -36,6 +36,7 @@ mod refused;
 mod remove;
 mod rootless;
 mod taps;
+mod up;
 
 use tote_records::network::endpoint;
 use tote_records::{Caller, EngineError, Home, RequestError, container, pod, prune};

@@ -92,6 +92,7 @@ mod network_routers;
 mod networks;
 mod networks_ipv6;
 mod networks_killed;
+mod networks_led;
 mod networks_many;
 mod networks_rootless;
 mod networks_roots;
@@ -311,6 +312,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     networks_ipv6::TESTS,
     networks_killed::TESTS,
     networks_rootless::TESTS,
+    networks_led::TESTS,
     networks_roots::TESTS,
     networks_many::TESTS,
     ports::TESTS,

@@ -8,7 +8,7 @@ use crate::need::Need;
 use crate::promise::{Test, test};
 use anyhow::Result;
 
-const NEEDS: &[Need] = &[
+pub(super) const NEEDS: &[Need] = &[
     Need::Root,
     Need::Userns,
     Need::Program("unshare"),

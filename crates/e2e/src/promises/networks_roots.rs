@@ -12,6 +12,11 @@ pub(super) const TESTS: &[Test] = &[
         put_back,
     ),
     test("networks::two_state_roots_come_and_go_at_once", NEEDS, at_once),
+    test(
+        "networks::the_first_network_leaves_others_their_subnet",
+        NEEDS,
+        first,
+    ),
 ];
 
 /// Another state root, and all settings of links.
@@ -66,4 +71,21 @@ cat "$FILE.of-tote" "$FILE.of-other" | uniq -c | xargs
 down; same
 "#;
     prints(cx, &format!("{WORDS}{script}"), "16 198.51.100.2\nsame\n")
+}
+
+/// Another state root is between its rules and its bridge, to whose addresses no route leads yet.
+fn first(cx: &Context) -> Result<()> {
+    let script = r#"
+nft add table inet tote
+nft add chain inet tote subnet-10.210.0.0/16
+tote run -d --name one --network bridge "$IMAGE" sleep 300 >/dev/null
+tote inspect -f '{{.NetworkSettings.Gateway}}' one
+nft list table inet tote | grep -o 'chain subnet.*16'
+tote rm -f -t 0 one >/dev/null; while ls "$STATE"/live/*.network >/dev/null 2>&1; do sleep 0.02; done
+nft list table inet tote | grep -o 'chain.*16'
+nft delete table inet tote
+"#;
+    let lines =
+        "10.211.0.1\nchain subnet-10.210.0.0/16\nchain subnet-10.211.0.0/16\nchain subnet-10.210.0.0/16\n";
+    prints(cx, script, lines)
 }

@@ -1,19 +1,20 @@
 //! Tests with this machine's sockets.
 
 use super::*;
+use crate::place::ByLink;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::thread::{JoinHandle, spawn};
 
 /// A forwarder into this process's own network namespace; only root may open sockets in one by its descriptor.
-fn forwarder() -> Option<Forwarder> {
+fn forwarder() -> Option<Forwarder<ByLink>> {
     let network: OwnedFd = std::fs::File::open("/proc/self/ns/net").unwrap().into();
     let kind = (AddressFamily::INET, SocketType::STREAM, None);
     if tote_sys::socket_in(network.as_fd(), kind).is_err() {
         println!("skipped: needs root, for sockets in a network namespace");
         return None;
     }
-    Some(Forwarder::new(network, None).unwrap())
+    Some(Forwarder::new(network, None, ByLink).unwrap())
 }
 
 fn free_port() -> SocketAddr {
@@ -31,7 +32,7 @@ fn port(kind: Kind, from: SocketAddr, to: SocketAddr) -> BTreeSet<Forward> {
 }
 
 /// Serves until a client has what it wants.
-fn serve<T>(forwarder: &mut Forwarder, client: JoinHandle<T>) -> T {
+fn serve<T>(forwarder: &mut Forwarder<ByLink>, client: JoinHandle<T>) -> T {
     while !client.is_finished() {
         forwarder.advance(Some(Duration::from_millis(10)));
     }
@@ -150,7 +151,7 @@ fn each_client_gets_the_answers_to_its_datagrams() {
 }
 
 /// A step that has nothing to do until its time is over comes soon: nothing is done again and again.
-fn is_quiet(forwarder: &mut Forwarder) -> bool {
+fn is_quiet(forwarder: &mut Forwarder<ByLink>) -> bool {
     let longest = Duration::from_millis(50);
     (0..10_000).any(|_| {
         let begin = Instant::now();

@@ -5,6 +5,8 @@
 //! for its own programs. It is not the process that watches the container: that one may be a command in the foreground, which no
 //! other command can tell of a port, and neither a log nor a terminal is to wait for a transfer.
 
+mod near;
+mod onward;
 mod ports;
 pub(super) mod socket;
 
@@ -19,6 +21,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -96,6 +99,7 @@ fn begin(line: &mut File) -> Result<Holder, String> {
         root.pop();
     }
     let in_words = |errno: Errno| errno.to_string();
+    raise_limit();
     let home = Home::open(Some(Path::new(&OsString::from_vec(root)))).map_err(|error| error.to_string())?;
     let open = |path| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let (user, network) = if home.caller == Caller::User {
@@ -125,6 +129,16 @@ fn begin(line: &mut File) -> Result<Holder, String> {
         connections: Vec::new(),
         published,
     })
+}
+
+/// Lets this process have as many descriptors as it may: each connection takes two at least.
+fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    best_effort(setrlimit(Resource::Nofile, raised));
 }
 
 /// Has the holder wake up while a descriptor can be read, for as long as that is open.

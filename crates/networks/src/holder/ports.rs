@@ -7,6 +7,8 @@
 
 use super::super::rootless::is_inside;
 use super::super::{NetworkFault, PublishFault, RootlessFault, listener, record};
+use super::near::Near;
+use super::onward::{self, Onward};
 use super::socket;
 use crate::container::link_text;
 use crate::{Caller, EngineError, Home};
@@ -25,6 +27,8 @@ const LEAD: &str = "lead";
 const FREE: &str = "free";
 /// How long after a change of ports, and how often, it is looked for connections whose container is gone.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// Number of the descriptor that the holder waits for, among those beside the forwarder's own.
+const OWNERS: usize = 0;
 /// Answer: it is done, or so.
 const YES: &str = "yes";
 /// Answer: a process of the machine has the port, and its description follows.
@@ -138,7 +142,9 @@ pub(crate) struct Published {
     network: OwnedFd,
     /// Whether the network namespace is one for a user's networks, where the packet filter translates for containers alone.
     is_users: bool,
-    forwarder: Forwarder,
+    forwarder: Forwarder<Near>,
+    /// Connections that containers begin; `None` where pasta alone leads them on.
+    onward: Option<Onward>,
     /// When it is to be looked for connections whose container is gone.
     look: Option<Instant>,
 }
@@ -150,11 +156,18 @@ impl Published {
         // A user's kernel may be without these rules; clients have an address of the networks then. Root's are made with the port.
         let keeps = !is_users || tote_network::keep_clients(network.as_fd()).is_ok();
         let mark = keeps.then_some(tote_network::CLIENT_MARK);
+        let mut forwarder = Forwarder::new(copy()?, mark, Near::new(home.clone()))?;
+        let onward = if is_users && keeps {
+            Onward::begin(network, &mut forwarder)?
+        } else {
+            None
+        };
         Ok(Self {
             home: home.clone(),
             network: copy()?,
             is_users,
-            forwarder: Forwarder::new(copy()?, mark)?,
+            forwarder,
+            onward,
             look: None,
         })
     }
@@ -166,7 +179,7 @@ impl Published {
 
     /// Has [`Published::wait`] wait for another descriptor as well.
     pub(crate) fn wait_beside(&self, other: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.forwarder.wait_beside(other)
+        self.forwarder.wait_beside(other, OWNERS)
     }
 
     /// Waits until something happens, for that long at most, and passes on what comes. Gives whether the other descriptor can be
@@ -177,8 +190,14 @@ impl Published {
             self.end_orphans();
         }
         let look = self.look.map(|look| look.saturating_duration_since(now));
-        self.forwarder
-            .advance([longest, look].into_iter().flatten().min())
+        let longest = [longest, look].into_iter().flatten().min();
+        let woken = self.forwarder.advance(longest);
+        if let Some(onward) = &mut self.onward
+            && (woken.beside[onward::TOLD] || woken.answered)
+        {
+            onward.serve(&mut self.forwarder);
+        }
+        woken.beside[OWNERS]
     }
 
     /// Ends connections to containers that have no address any more, from which no end would ever come. Others go on when their port
@@ -225,6 +244,11 @@ impl Published {
             Err(_) => return String::new(),
         };
         let wanted: BTreeSet<_> = if self.is_users {
+            let holders = published.iter().filter_map(|(port, holder)| {
+                let holder: ContainerId = holder.parse().ok()?;
+                Some((port.container.ip(), holder))
+            });
+            self.forwarder.places().lead(holders.collect());
             let ports = published.iter();
             ports.filter_map(|(port, _)| forward(port, None)).collect()
         } else {

@@ -19,7 +19,7 @@ const PROGRAM: &str = "pasta";
 /// The device by which pasta makes its link.
 const DEVICE: &str = "/dev/net/tun";
 /// The link's name in the network namespace.
-pub(crate) const LINK: &str = "uplink";
+pub(crate) const LINK: &str = tote_network::UPLINK;
 /// How long pasta may take until the link is there.
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -1,0 +1,63 @@
+//! Networks that come up.
+
+use super::AddressFault;
+use super::NetworkFault;
+use super::create::default_network;
+use super::record::{self, Network};
+use super::rootless;
+use crate::{EngineError, Home};
+use tote_bundle::DEFAULT_NETWORK;
+use tote_network::{Bridge, Bridge6, NetworkError, Uplink};
+
+/// How often a subnet is chosen: each further time another state root has taken it meanwhile.
+const CHOICES: usize = 64;
+
+/// The default network; at its first use it is brought up as well, with another subnet if another state root has just taken the chosen one.
+pub(crate) fn default_up(home: &Home) -> Result<(Network, Option<Uplink>), EngineError> {
+    for _ in 0..CHOICES {
+        if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
+            return Ok((network, None));
+        }
+        let network = default_network(home)?;
+        match bring_up(home, &network) {
+            Err(error) if is_in_the_way(&error) => record::remove_dir(home, DEFAULT_NETWORK)?,
+            up => return Ok((network, Some(up?))),
+        }
+    }
+    Err(AddressFault::NoPool.into())
+}
+
+fn is_in_the_way(error: &EngineError) -> bool {
+    let fault = error.part::<NetworkFault>();
+    matches!(
+        fault,
+        Some(NetworkFault::Up {
+            source: NetworkError::InTheWay { .. },
+            ..
+        })
+    )
+}
+
+/// Brings a network up, with a mark that says so.
+pub(crate) fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
+    record::put_mark(home, &network.name)?;
+    let bridge = Bridge {
+        name: &network.bridge(),
+        alias: &network.alias(),
+        gateway: network.ipv4.gateway,
+        subnet: network.ipv4.subnet,
+        ipv6: network.ipv6.map(|ipv6| Bridge6 {
+            gateway: ipv6.gateway,
+            subnet: ipv6.subnet,
+        }),
+        internal: network.internal,
+        masquerade: network.masquerades(),
+        mtu: network.mtu(),
+        alone: rootless::is_inside(home),
+    };
+    let up = tote_network::bring_up(&bridge, &record::note(home));
+    up.map_err(|source| {
+        let network = network.name.clone();
+        NetworkFault::Up { network, source }.into()
+    })
+}
