@@ -15,11 +15,6 @@ pub(crate) const RUN_DIRECTORY: &str = "TOTE_E2E_RUN_DIRECTORY";
 /// Variable in the environment of every tote process, which no container may see.
 pub(crate) const SECRET: (&str, &str) = ("TOTE_E2E_SECRET", "a-secret-of-the-host");
 
-/// Returns the directory of a test in that of the run.
-pub(crate) fn scratch(run: &Path, test: &str) -> PathBuf {
-    run.join(test.replace("::", "-"))
-}
-
 /// Environment of one test.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -35,7 +30,7 @@ impl Context {
     /// Makes the directories of the test with this name.
     pub(crate) fn of(tote: &Path, name: &str) -> Result<Self> {
         let run = PathBuf::from(std::env::var_os(RUN_DIRECTORY).context("tests are started by the runner")?);
-        let scratch = scratch(&run, name);
+        let scratch = run.join(name.replace("::", "-"));
         let root = scratch.join("state");
         fs::create_dir_all(&root).with_context(|| format!("create {}", root.display()))?;
         Ok(Self {

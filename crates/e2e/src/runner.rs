@@ -7,14 +7,14 @@
 //!  └─ tote-e2e --exact B (subreaper)      and fails A
 //! ```
 
-use crate::context::{self, RUN_DIRECTORY};
+use crate::context::RUN_DIRECTORY;
 use crate::exchange::{SLOW, scaled, slowness};
 use crate::fixture;
 use crate::leaks::Host;
 use crate::need;
 use crate::processes::{self, Process, timespec};
 use crate::promise::Test;
-use crate::remains::{self, Remains};
+use crate::remains;
 use crate::suite;
 use anyhow::{Context as _, Result, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -75,10 +75,8 @@ impl Lane {
         let running = active.iter().filter(|active| active.waits == self.waits);
         let taken: usize = running.map(|active| halves(active.test)).sum();
         let next = self.queue.last()?;
-        let fits = taken + halves(next) <= 2 * self.places || taken == 0;
-        (if self.places == 1 { taken == 0 } else { fits })
-            .then(|| self.queue.pop())
-            .flatten()
+        let fits = self.places > 1 && taken + halves(next) <= 2 * self.places;
+        (fits || taken == 0).then(|| self.queue.pop()).flatten()
     }
 }
 
@@ -108,10 +106,10 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
         !runnable.is_empty() || tally.skipped + tally.failed > 0,
         "no test's name contains {filter:?}"
     );
-    let remains = run_all(tote, directory.path(), runnable, jobs, &mut tally)?;
-    tally.failed += remains.check_all(directory.path())?;
+    run_all(tote, directory.path(), runnable, jobs, &mut tally)?;
+    tally.failed += remains::check(directory.path())?;
     let mut leaks = Host::now().leaked_since(&before);
-    if let Err(error) = remains::remove_run(directory.keep()) {
+    if let Err(error) = remains::remove(&directory.keep()) {
         leaks.push(format!("the run's directory cannot be removed: {error:#}"));
     }
     if !leaks.is_empty() {
@@ -158,14 +156,7 @@ fn choose(filter: &str, tally: &mut Tally) -> Vec<&'static Test> {
     runnable
 }
 
-fn run_all(
-    tote: &Path,
-    dir: &Path,
-    tests: Vec<&'static Test>,
-    jobs: usize,
-    tally: &mut Tally,
-) -> Result<Remains> {
-    let mut remains = Remains::default();
+fn run_all(tote: &Path, dir: &Path, tests: Vec<&'static Test>, jobs: usize, tally: &mut Tally) -> Result<()> {
     let mut lanes = Lane::both(tests, jobs);
     let mut active: Vec<Active> = Vec::new();
     loop {
@@ -175,7 +166,7 @@ fn run_all(
             }
         }
         if active.is_empty() {
-            return Ok(remains);
+            return Ok(());
         }
         wait_for_one(&active)?;
         for late in active
@@ -190,10 +181,7 @@ fn run_all(
             if let Some(at) = active.iter().position(|test| test.pid == pid.as_raw_pid()) {
                 let ended = active.swap_remove(at);
                 let left = left_behind(&active);
-                if tell(&ended, status, &left, tally) {
-                    fs::remove_file(&ended.transcript).context("remove a transcript")?;
-                    remains.add(context::scratch(dir, ended.test.name))?;
-                }
+                tell(&ended, status, &left, tally);
             }
         }
     }
@@ -281,8 +269,7 @@ fn left_behind(active: &[Active]) -> Vec<Process> {
     left
 }
 
-/// Tells how a test has ended, and returns whether it has passed.
-fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally) -> bool {
+fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally) {
     let name = ended.test.name;
     let took = ended.started.elapsed().as_millis();
     let mut reasons = Vec::new();
@@ -304,7 +291,7 @@ fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally)
     if reasons.is_empty() {
         tally.passed += 1;
         println!("ok {name} {took} ms");
-        return true;
+        return;
     }
     tally.failed += 1;
     let transcript = fs::read(&ended.transcript).unwrap_or_default();
@@ -316,5 +303,4 @@ fn tell(ended: &Active, status: WaitStatus, left: &[Process], tally: &mut Tally)
     {
         println!("    {line}");
     }
-    false
 }
