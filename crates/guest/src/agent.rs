@@ -1,6 +1,5 @@
 //! The loop of process 1.
 
-use crate::entrant::{self, Outputs};
 use crate::error::GuestError;
 use crate::session::{Asked, STREAMS, Session};
 use crate::spare::Spare;
@@ -10,7 +9,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{WaitOptions, wait};
 use std::collections::BTreeMap;
 use tote_channel::{Guest, Order, Stream};
-use tote_sys::{Errno, ExitStatus};
+use tote_sys::Errno;
 
 /// Bytes that are read of the channel at a time: the driver of the port returns no more.
 const CHUNK: usize = 4096;
@@ -25,7 +24,6 @@ const QUIET: Timespec = Timespec {
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Channel,
-    Process,
     Reports,
     Input,
     Output(Stream),
@@ -41,8 +39,6 @@ pub(crate) fn serve((port, spare): (OwnedFd, Option<Spare>), errands: Errands) -
         spare,
         has_begun: false,
         tried: false,
-        outputs: None,
-        is_tired: false,
     };
     crate::spare::seal();
     while !agent.turn()? {}
@@ -60,10 +56,6 @@ struct Agent {
     has_begun: bool,
     /// True once it was made since the last one was given work.
     tried: bool,
-    /// Pipes of the next process without a worker.
-    outputs: Option<Outputs>,
-    /// True if pages of this process have been left to another one as well since it last had nothing to do.
-    is_tired: bool,
 }
 
 impl Agent {
@@ -76,38 +68,14 @@ impl Agent {
                         return Ok(true);
                     }
                 }
-                Work::Process | Work::Reports | Work::Input | Work::Output(_) => self.advance(number, work),
+                Work::Reports | Work::Input | Work::Output(_) => self.advance(number, work),
             }
         }
-        self.tell()?;
-        // A process that is about to begin is not to share the processor with that.
-        let mut entrants = self.sessions.values().filter_map(Session::entrant);
-        if entrants.all(|entrant| entrant.moment().is_none()) && self.reap() {
-            self.tell()?;
-        }
-        Ok(false)
-    }
-
-    /// Tells the host of ends, and everything else that it is to know.
-    fn tell(&mut self) -> Result<(), GuestError> {
         let guest = &mut self.guest;
         self.sessions.retain(|_, session| !session.tell_end(guest));
-        crate::port::send(&self.port, self.guest.outgoing())
-    }
-
-    /// Reaps workers, and orphans of what containers have left; true if the end of a process is news for the host.
-    fn reap(&mut self) -> bool {
-        let mut is_news = false;
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            let status = match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => ExitStatus::Code(code),
-                (None, signal) => ExitStatus::Signal(signal.unwrap_or_default()),
-            };
-            let guest = &mut self.guest;
-            let mut sessions = self.sessions.values_mut();
-            is_news |= sessions.any(|session| session.reaped(pid, status, guest));
-        }
-        is_news
+        // Workers, and orphans of what containers have left.
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        self.write().map(|()| false)
     }
 
     fn advance(&mut self, number: u16, work: Work) {
@@ -118,7 +86,6 @@ impl Agent {
             Work::Reports => session.read_reports(&mut self.guest),
             Work::Input => session.write_input(&mut self.guest),
             Work::Output(stream) => session.read_output(stream, &mut self.guest),
-            Work::Process => session.end_process(&mut self.guest),
             Work::Channel => {}
         }
     }
@@ -139,31 +106,24 @@ impl Agent {
                 Some((Work::Output(stream), fd, PollFlags::IN))
             };
             let reports = session.reports().map(|fd| (Work::Reports, fd, PollFlags::IN));
-            let entrant = session.entrant();
-            let process = entrant.map(|entrant| (Work::Process, entrant.process(), PollFlags::IN));
             let input = session
                 .waiting_input()
                 .map(|fd| (Work::Input, fd, PollFlags::OUT));
             let outputs = STREAMS.into_iter().filter_map(readable);
-            for (work, fd, flags) in outputs.chain(process).chain(reports).chain(input) {
+            for (work, fd, flags) in outputs.chain(reports).chain(input) {
                 works.push((*number, work));
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }
         // Before a container runs, no process can join it; and one that begins is not to share the processor.
         let is_quiet = self.has_begun && self.sessions.values().all(Session::runs);
-        let has_work = self.is_tired || (self.spare.is_none() && !self.tried);
-        let quiet = (is_quiet && has_work).then_some(QUIET);
-        let moments = self
-            .sessions
-            .values()
-            .filter_map(|session| session.entrant()?.moment());
-        let moment = moments.min().and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut fds, moment.as_ref().or(quiet.as_ref())) {
-            Ok(0) if moment.is_some() => return Ok(Vec::new()),
+        let timeout = (is_quiet && self.spare.is_none() && !self.tried).then_some(&QUIET);
+        match poll(&mut fds, timeout) {
             Ok(0) => {
                 drop(fds);
-                self.rest();
+                // Without memory for it, the next process has another one made.
+                self.tried = true;
+                self.spare = Spare::fork(&mut self.sessions, None, self.errands).ok();
                 return Ok(Vec::new());
             }
             Ok(_) => {}
@@ -172,22 +132,6 @@ impl Agent {
         }
         let ready = fds.iter().zip(works).filter(|(fd, _)| !fd.revents().is_empty());
         Ok(ready.map(|(_, work)| work).collect())
-    }
-
-    /// Does what the next process would have to wait for.
-    fn rest(&mut self) {
-        if self.spare.is_none() {
-            // The worker is not to have them.
-            self.outputs = None;
-            // Without memory for it, the next process has another one made.
-            self.tried = true;
-            self.spare = Spare::fork(&mut self.sessions, None, self.errands).ok();
-        }
-        if self.outputs.is_none() {
-            self.outputs = Outputs::new().ok();
-        }
-        tote_sys::own_pages();
-        self.is_tired = false;
     }
 
     /// Takes what the host has sent; true if the machine is to end.
@@ -218,7 +162,7 @@ impl Agent {
                 joins,
             } => match self.begin(session, &plan, terminal, joins) {
                 Ok(begun) => _ = self.sessions.insert(session, begun),
-                Err((code, reason)) => self.guest.failed(session, code, &reason),
+                Err(error) => self.guest.failed(session, 125, &tote_sys::chain(&error)),
             },
             Order::Input(number, bytes) => {
                 if let Some(session) = self.sessions.get_mut(&number) {
@@ -245,44 +189,38 @@ impl Agent {
         }
     }
 
-    /// Begins a process, in the namespaces of another one if it joins that; an error has its exit code.
+    /// Begins a process, in the namespaces of another one if it joins that.
     fn begin(
         &mut self,
         number: u16,
         plan: &[u8],
         terminal: Option<(u16, u16)>,
         joins: Option<u16>,
-    ) -> Result<Session, (u8, String)> {
-        let failed = |error: GuestError| (125, tote_sys::chain(&error));
-        let joined = joins
-            .map(|joins| self.joined(joins))
-            .transpose()
-            .map_err(failed)?;
-        (self.has_begun, self.tried) = (true, false);
-        let alone = joined.as_ref().filter(|_| terminal.is_none());
-        if let Some(plan) = alone.and_then(|joined| entrant::plan(plan, joined)) {
-            self.is_tired = true;
-            return Session::enter(number, (plan, self.outputs.take()), &mut self.guest);
-        }
+    ) -> Result<Session, GuestError> {
+        let joined = match joins {
+            None => None,
+            Some(joins) => {
+                let process = self.sessions.get(&joins).and_then(Session::process);
+                let process = process.ok_or(GuestError::NoProcess(joins))?;
+                let copy = rustix::io::fcntl_dupfd_cloexec(process, 3);
+                Some(copy.map_err(GuestError::kernel("hold", "a process"))?)
+            }
+        };
         let asked = Asked {
             plan,
             size: terminal,
             joined,
         };
-        // The worker is not to have them.
-        self.outputs = None;
+        (self.has_begun, self.tried) = (true, false);
         let spare = match self.spare.take() {
             Some(spare) => spare,
-            None => Spare::fork(&mut self.sessions, None, self.errands).map_err(failed)?,
+            None => Spare::fork(&mut self.sessions, None, self.errands)?,
         };
-        Session::begin(number, &asked, spare).map_err(failed)
+        Session::begin(number, &asked, spare)
     }
 
-    /// Returns a pidfd of the process that another one joins.
-    fn joined(&self, joins: u16) -> Result<OwnedFd, GuestError> {
-        let process = self.sessions.get(&joins).and_then(Session::process);
-        let process = process.ok_or(GuestError::NoProcess(joins))?;
-        let copy = rustix::io::fcntl_dupfd_cloexec(process, 3);
-        copy.map_err(GuestError::kernel("hold", "a process"))
+    /// Sends as much as the channel takes.
+    fn write(&mut self) -> Result<(), GuestError> {
+        crate::port::send(&self.port, self.guest.outgoing())
     }
 }

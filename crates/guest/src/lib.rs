@@ -9,8 +9,7 @@
 //!         ◄── reports ───── born, runs, warnings, how it ended
 //! ```
 //! A worker does for its container what `tote run` does on a host: it is the container's parent, runs the errands, and tells
-//! how it ended. The agent passes bytes and signals on, so no container holds up another. A process that joins a container, and asks
-//! nothing of its parent on the way, the agent makes itself: it waits for the few calls by which that one comes to be inside.
+//! how it ended. The agent only passes bytes and signals on, so no container holds up another.
 //!
 //! Invariants:
 //!
@@ -22,7 +21,6 @@
 
 mod agent;
 mod disks;
-mod entrant;
 mod error;
 mod machine;
 mod member;

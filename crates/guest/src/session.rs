@@ -1,6 +1,5 @@
 //! A process of the machine as the agent sees it: its worker, and the pipes between both and the host.
 
-use crate::entrant::{self, Entrant, Outputs};
 use crate::error::GuestError;
 use crate::member::is_member;
 use crate::report::Report;
@@ -9,8 +8,7 @@ use crate::terminal::{Terminal, pair};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use tote_channel::{End, Guest, Stream};
-use tote_sandbox::Plan;
-use tote_sys::{Errno, ExitStatus, best_effort};
+use tote_sys::{Errno, best_effort};
 
 /// Bytes that are read of a pipe at a time.
 const CHUNK: usize = 32 << 10;
@@ -45,9 +43,7 @@ pub(crate) struct Session {
     input_ends: bool,
     outputs: [Option<OwnedFd>; 2],
     /// The worker, for the size of its terminal.
-    worker: Option<Pid>,
-    /// The process, if it has no worker, until it has ended.
-    entrant: Option<Entrant>,
+    worker: Pid,
     /// Its terminal, whose other end is the worker's standard input: then `input` is empty.
     terminal: Option<Terminal>,
     process: Option<OwnedFd>,
@@ -89,39 +85,12 @@ impl Session {
             pending: Vec::new(),
             input_ends: false,
             outputs: [Some(output), Some(errors)],
-            worker: Some(worker),
-            entrant: None,
+            worker,
             terminal,
             process: None,
             early: Vec::new(),
             runs: false,
             outlived: asked.joined.is_some() && !is_member(asked.plan),
-            end: None,
-        })
-    }
-
-    /// Makes a process that needs no worker; an error has its exit code.
-    pub(crate) fn enter(
-        number: u16,
-        (plan, outputs): (Plan, Option<Outputs>),
-        guest: &mut Guest,
-    ) -> Result<Self, (u8, String)> {
-        let (entrant, streams) = entrant::begin(plan, outputs, &mut |text| guest.warn(number, &text))?;
-        Ok(Self {
-            number,
-            reports: None,
-            line: Vec::new(),
-            input: streams.input,
-            pending: Vec::new(),
-            input_ends: false,
-            outputs: streams.outputs.map(Some),
-            worker: None,
-            entrant: Some(entrant),
-            terminal: None,
-            process: None,
-            early: Vec::new(),
-            runs: false,
-            outlived: true,
             end: None,
         })
     }
@@ -145,58 +114,15 @@ impl Session {
     }
 
     fn tell_size(&self) {
-        if let Some(worker) = self.worker.filter(|_| self.terminal.is_some() && self.runs) {
+        if self.terminal.is_some() && self.runs {
             // A worker that has ended has no terminal.
-            best_effort(kill_process(worker, Signal::WINCH));
+            best_effort(kill_process(self.worker, Signal::WINCH));
         }
     }
 
     /// Returns the descriptor of the reports, until they have ended.
     pub(crate) fn reports(&self) -> Option<BorrowedFd<'_>> {
-        let own = self.entrant.as_ref().and_then(Entrant::channel);
-        self.reports.as_ref().map(OwnedFd::as_fd).or(own)
-    }
-
-    /// Returns the process, if it has no worker, until it has ended.
-    pub(crate) fn entrant(&self) -> Option<&Entrant> {
-        self.entrant.as_ref()
-    }
-
-    /// Reaps the process, which has no worker and has ended.
-    pub(crate) fn end_process(&mut self, guest: &mut Guest) {
-        let Some(entrant) = &self.entrant else { return };
-        if let (Some(pid), Ok(status)) = (entrant.pid(), ExitStatus::of(entrant.process())) {
-            self.reaped(pid, status, guest);
-        }
-    }
-
-    /// Takes the end of the process if it has no worker and the pid; true if so.
-    pub(crate) fn reaped(&mut self, pid: Pid, status: ExitStatus, guest: &mut Guest) -> bool {
-        let Some(mut entrant) = self.entrant.take_if(|entrant| entrant.pid() == Some(pid)) else {
-            return false;
-        };
-        let end = entrant.end(status);
-        if let (Report::Ended(_), false, None) = (&end, self.runs, &self.end) {
-            self.began(guest);
-        }
-        self.end.get_or_insert(end);
-        true
-    }
-
-    /// Takes what a process without a worker says about its begin.
-    fn hear_entrant(&mut self, guest: &mut Guest) {
-        let Some(entrant) = &mut self.entrant else { return };
-        match entrant.outcome() {
-            None => {}
-            Some(Ok(())) => {
-                self.process = entrant.process().try_clone_to_owned().ok();
-                self.began(guest);
-                for number in std::mem::take(&mut self.early) {
-                    self.signal(number);
-                }
-            }
-            Some(Err(failed)) => self.end = Some(failed),
-        }
+        self.reports.as_ref().map(OwnedFd::as_fd)
     }
 
     /// Returns the descriptor of the input, if something has to be written to it.
@@ -295,9 +221,7 @@ impl Session {
 
     /// Reads reports of the worker.
     pub(crate) fn read_reports(&mut self, guest: &mut Guest) {
-        let Some(reports) = &self.reports else {
-            return self.hear_entrant(guest);
-        };
+        let Some(reports) = &self.reports else { return };
         let mut buffer = [0; 4096];
         match rustix::io::read(reports, &mut buffer) {
             Ok(0) => self.reports = None,
@@ -345,13 +269,12 @@ impl Session {
 
     /// True if the process has ended, and everything that it has written is on its way: the host is told then.
     pub(crate) fn tell_end(&mut self, guest: &mut Guest) -> bool {
-        let is_over = self.reports.is_none() && self.entrant.is_none();
-        if is_over && self.outlived {
+        if self.reports.is_none() && self.outlived {
             STREAMS
                 .into_iter()
                 .for_each(|stream| self.finish_output(stream, guest));
         }
-        if !is_over || self.outputs.iter().any(Option::is_some) {
+        if self.reports.is_some() || self.outputs.iter().any(Option::is_some) {
             return false;
         }
         if !self.outlived {

@@ -102,7 +102,7 @@ pub fn exec(entry: Entry<'_>, reception: &mut Reception<'_>) -> Result<Child, Ru
 
 /// True if the process of a plan can share the caller's memory until it is in the container: it asks its parent for nothing, and goes on in
 /// a copy of its own there. The kernel refuses a time namespace to a process that shares memory.
-pub(crate) fn may_share(plan: &Plan) -> bool {
+fn may_share(plan: &Plan) -> bool {
     let joins = |op: &Op| match op {
         Op::JoinProcess(how) => how.namespaces & !SHAREABLE == 0,
         _ => true,

@@ -4,7 +4,7 @@ use crate::errand::{self, Errands, Made};
 use crate::{Refusal, RuntimeError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tote_cgroup::Cgroup;
-use tote_sandbox::{Errand, Plan};
+use tote_sandbox::Errand;
 use tote_sys::{Child, Errno, Event, Sealing, Way};
 
 /// Process that is becoming a container, or part of one, with the cgroup that was made for it.
@@ -98,8 +98,22 @@ impl<'a> Newborn<'a> {
     /// Returns the next event that tells more than a warning. The process's number is that of its descendant from the
     /// event about it on.
     pub(crate) fn hear(&mut self, warn: &mut dyn FnMut(String)) -> Result<Event, RuntimeError> {
-        let child = self.child.as_mut().ok_or(RuntimeError::Ended)?;
-        hear(self.errands.plan, child, &mut self.descends, warn)
+        loop {
+            match self.child()?.event().map_err(RuntimeError::Wait)? {
+                Event::Failed { op, errno, text } => {
+                    return Err(RuntimeError::of_step(self.errands.plan, op, errno, text));
+                }
+                Event::Without { op, errno } => warn(crate::error::without(self.errands.plan, op, errno)),
+                Event::Descended(pid) if self.descends => {
+                    self.descends = false;
+                    let child = self.child.as_mut().ok_or(RuntimeError::Ended)?;
+                    child.descend(pid).map_err(RuntimeError::Wait)?;
+                    return Ok(Event::Descended(pid));
+                }
+                Event::Descended(_) => {}
+                event => return Ok(event),
+            }
+        }
     }
 
     /// Returns the process's own report of a failure if there is one: an errand for a process that has failed fails as
@@ -121,27 +135,6 @@ impl<'a> Newborn<'a> {
                 Err(_) | Ok(Event::Exec) => return None,
                 Ok(_) => {}
             }
-        }
-    }
-}
-
-/// Does [`Newborn::hear`] for a process that has yet to name its descendant if `descends` is true.
-pub(crate) fn hear(
-    plan: &Plan,
-    child: &mut Child,
-    descends: &mut bool,
-    warn: &mut dyn FnMut(String),
-) -> Result<Event, RuntimeError> {
-    loop {
-        match child.event().map_err(RuntimeError::Wait)? {
-            Event::Failed { op, errno, text } => return Err(RuntimeError::of_step(plan, op, errno, text)),
-            Event::Without { op, errno } => warn(crate::error::without(plan, op, errno)),
-            Event::Descended(pid) if std::mem::take(descends) => {
-                child.descend(pid).map_err(RuntimeError::Wait)?;
-                return Ok(Event::Descended(pid));
-            }
-            Event::Descended(_) => {}
-            event => return Ok(event),
         }
     }
 }

@@ -27,13 +27,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
-use std::sync::{Mutex, PoisonError};
 
-/// Words of the stack of a process that shares memory; its descendant has a copy. It performs the few operations of a process that joins.
-const STACK: usize = 1 << 12;
-
-/// Stack that is kept for the next such process: to give its memory back and take other memory costs an emulated processor more than the operations.
-static STACKS: Mutex<Vec<u128>> = Mutex::new(Vec::new());
+/// Words of the stack of a process that shares memory; its descendant has a copy. Unused pages take no memory.
+const STACK: usize = 1 << 16;
 
 /// Request for a new process.
 #[derive(Debug)]
@@ -83,8 +79,6 @@ pub struct Child {
     pub guardian: Option<Guardian>,
     channel: OwnedFd,
     clock: Option<Clock>,
-    /// True if it has begun in its parent's memory.
-    shared: bool,
 }
 
 /// Clones a process that performs the operations.
@@ -134,8 +128,7 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         guardian = Some(its);
         pid
     } else if birth.way == Way::Shared {
-        let mut stack = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
-        stack.resize(STACK, 0);
+        let mut stack = vec![0u128; STACK];
         share(&mut stack, &mut pidfd, newborn)?
     } else if ancestry.join.is_empty() && ancestry.user.is_none() {
         clone(&args, newborn)?
@@ -150,7 +143,6 @@ pub fn birth(birth: &Birth<'_>) -> Result<Child, Errno> {
         guardian,
         channel: ours,
         clock,
-        shared: birth.way == Way::Shared,
     })
 }
 
@@ -164,8 +156,7 @@ impl Child {
         gate::open(self.channel.as_fd(), parcel)
     }
 
-    /// Goes on with the process that [`Event::Descended`] has named; the previous process is reaped, but for one of [`Way::Shared`]: that one is about
-    /// to end, and to wait for it takes longer than to reap it with others later.
+    /// Goes on with the process that [`Event::Descended`] has named; the previous process is reaped.
     ///
     /// # Errors
     /// `ECHILD` if this pid is not of a child of this process; pidfd_open(2)'s and waitid(2)'s.
@@ -181,9 +172,7 @@ impl Child {
         if pid == self.pid {
             return Err(Errno::CHILD);
         }
-        if !self.shared {
-            self.kill();
-        }
+        self.kill();
         (self.pid, self.pidfd) = (pid, pidfd);
         Ok(())
     }
