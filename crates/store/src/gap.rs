@@ -26,7 +26,10 @@ const CLOSED: Duration = Duration::from_secs(2);
 /// Time for which the gate is open between two closings; it doubles each time.
 const OPEN: Duration = Duration::from_secs(2);
 
-/// Time between two attempts to take the lock.
+/// Time for which a process that comes to the gate may have it.
+const INSTANT: Duration = Duration::from_millis(20);
+
+/// Time between two attempts to take a lock.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Number of locks that this process holds for adding. A further one, taken by a part of its work, does not wait at
@@ -82,25 +85,28 @@ pub(crate) fn wait_for_gap(root: &Dir) -> Result<Lock, StoreError> {
         if let Some(lock) = Lock::try_exclusive(root, STORE)? {
             return Ok(lock);
         }
-        // If another sweep has closed the gate, that one is waited for as well.
-        let gate = Lock::try_exclusive(root, GATE)?;
-        let found = ask_until(root, Instant::now() + CLOSED);
+        // A process that begins to add has the gate for an instant, if it finds the file before that is locked. If another sweep has closed
+        // the gate, that one is waited for as well.
+        let gate = ask_for(root, GATE, INSTANT)?;
+        let found = ask_for(root, STORE, CLOSED);
         if let Some(gate) = gate {
             best_effort(gate.remove(root, GATE));
         }
         if let Some(lock) = found? {
             return Ok(lock);
         }
-        if let Some(lock) = ask_until(root, Instant::now() + open)? {
+        if let Some(lock) = ask_for(root, STORE, open)? {
             return Ok(lock);
         }
         open = open.saturating_mul(2);
     }
 }
 
-fn ask_until(root: &Dir, end: Instant) -> Result<Option<Lock>, StoreError> {
+/// Asks for a lock until it is free, no longer than so long.
+fn ask_for(root: &Dir, name: &str, longest: Duration) -> Result<Option<Lock>, StoreError> {
+    let end = Instant::now() + longest;
     loop {
-        if let Some(lock) = Lock::try_exclusive(root, STORE)? {
+        if let Some(lock) = Lock::try_exclusive(root, name)? {
             return Ok(Some(lock));
         }
         if Instant::now() >= end {
