@@ -19,7 +19,7 @@ use rustix::io::write;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use tote_bundle::{Image, ImageConfig, NetworkMode, RunOptions, SeccompChoice, command_line};
-use tote_runtime::{Created, Creation, RuntimeError, Witness};
+use tote_runtime::{Created, Creation, RuntimeError};
 use tote_state::process;
 use tote_sys::{Op, Program};
 
@@ -186,17 +186,7 @@ fn born(
             .filter(|_| plan.user_namespace.is_none()),
         network: prepared.network.as_ref(),
     };
-    let witness = Witness {
-        record: &mut |_, _| Ok(()),
-        network: &mut |_| Ok(()),
-        hooks: &mut || Ok(()),
-        root: &mut |_| Ok(()),
-        console: &mut |_| Ok(()),
-        listener: &mut |_| Ok(()),
-        warn,
-        stays: &mut || *leaves_cgroup = true,
-    };
-    tote_runtime::create(creation, witness)
+    tote_runtime::create_alone(creation, warn, &mut || *leaves_cgroup = true)
 }
 
 impl Drop for Still<'_> {

@@ -323,11 +323,7 @@ impl<P: Places> Forwarder<P> {
                 continue;
             };
             let place = self.places.place(port.to.ip());
-            let place = place.unwrap_or(Place {
-                network: self.network.as_fd(),
-                mark: self.mark,
-                gateway: None,
-            });
+            let place = place.unwrap_or(Place::of_links(self.network.as_fd(), self.mark));
             if let Ok(flow) = Flow::begin(client, &place, (port, peer)) {
                 let number = self.number();
                 self.flows.insert(number, flow);
@@ -354,11 +350,7 @@ impl<P: Places> Forwarder<P> {
                 continue;
             }
             self.make_room();
-            let place = Place {
-                network: self.network.as_fd(),
-                mark: self.mark,
-                gateway: None,
-            };
+            let place = Place::of_links(self.network.as_fd(), self.mark);
             let Ok(mut peer) = Peer::begin(&place, port, from) else {
                 continue;
             };

@@ -14,6 +14,17 @@ pub struct Place<'a> {
     pub gateway: Option<IpAddr>,
 }
 
+impl<'a> Place<'a> {
+    /// The network namespace that the links of programs lead to.
+    pub(crate) fn of_links(network: BorrowedFd<'a>, mark: Option<u32>) -> Self {
+        Self {
+            network,
+            mark,
+            gateway: None,
+        }
+    }
+}
+
 /// Network namespaces of programs, in which a connection to them passes no link.
 pub trait Places: std::fmt::Debug {
     /// The place of the program that has this address; `None` if a connection has to come by the program's link.

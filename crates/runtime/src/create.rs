@@ -95,11 +95,16 @@ pub fn create(creation: Creation<'_>, mut witness: Witness<'_>) -> Result<Create
     }
 }
 
-/// Makes a container as [`create`] does, for a caller who has no part in its making and passes no warning on.
+/// Makes a container as [`create`] does, for a caller who has no part in its making: `warn` gets the warnings, and `stays` is called if a cgroup
+/// stays.
 ///
 /// # Errors
 /// Those of [`create`].
-pub fn create_alone(creation: Creation<'_>) -> Result<Created, RuntimeError> {
+pub fn create_alone(
+    creation: Creation<'_>,
+    warn: &mut dyn FnMut(String),
+    stays: &mut dyn FnMut(),
+) -> Result<Created, RuntimeError> {
     let witness = Witness {
         record: &mut |_, _| Ok(()),
         network: &mut |_| Ok(()),
@@ -107,8 +112,8 @@ pub fn create_alone(creation: Creation<'_>) -> Result<Created, RuntimeError> {
         root: &mut |_| Ok(()),
         console: &mut |_| Ok(()),
         listener: &mut |_| Ok(()),
-        warn: &mut |_| {},
-        stays: &mut || {},
+        warn,
+        stays,
     };
     create(creation, witness)
 }

@@ -153,7 +153,7 @@ pub use program::{Exec, Program};
 pub use reason::{chain, chain_with, reason};
 pub use removal::{is_full, remove_dir, remove_file, remove_tree, unlink, with_room};
 pub use rights::{receive_with, send_with};
-pub use rlimit::{Limit, hard_limit, resource_by_name};
+pub use rlimit::{Limit, hard_limit, raise_descriptor_limit, resource_by_name};
 pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seal::{Sealing, is_sealed, may_change_executable, open_seal, seal, seal_in_place, settle_seal};

@@ -1,7 +1,7 @@
 //! Resource limits by number, as setrlimit(2) has them.
 
-use crate::Errno;
 use crate::outcome::errno;
+use crate::{Errno, best_effort};
 
 /// Limit as the kernel has it; `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,13 @@ pub fn resource_by_name(name: &str) -> Option<u32> {
         "stack" => libc::RLIMIT_STACK,
         _ => return None,
     })
+}
+
+/// Lets this process have as many descriptors as it may.
+pub fn raise_descriptor_limit() {
+    let raised =
+        hard_limit(libc::RLIMIT_NOFILE).and_then(|limit| set(libc::RLIMIT_NOFILE, limit.hard, limit.hard));
+    best_effort(raised);
 }
 
 /// Returns this process's limit.

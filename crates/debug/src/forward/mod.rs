@@ -19,9 +19,7 @@ use relay::{Server, Way, relay};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::SocketAddrUnix;
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, kill_process, setrlimit, waitpid,
-};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixListener;
@@ -90,7 +88,8 @@ impl Forwards {
         let init = target.hold()?;
         let process = tote_sys::fork_worker(|| {
             best_effort(tote_sys::die_with_parent());
-            raise_limit();
+            // Each connection takes up to six.
+            tote_sys::raise_descriptor_limit();
             // The container's root must not look into a process that has sockets of this machine.
             let entered = tote_sys::set_dumpable(false).and_then(|()| match joins {
                 Some(namespaces) => enter(&init, namespaces.flags, namespaces.user),
@@ -224,16 +223,6 @@ fn port(text: &str) -> Result<Way, EngineError> {
         listener: listener.into(),
         server: Server::Port(way.there),
     })
-}
-
-/// Lets this process open as many descriptors as it may: each connection takes up to six.
-fn raise_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    best_effort(setrlimit(Resource::Nofile, raised));
 }
 
 /// Joins the container's network namespace; its user namespace first, where this process has no rights otherwise.

@@ -60,7 +60,7 @@ impl Visit {
             maps: ids.maps.as_ref().filter(|_| plan.user_namespace.is_none()),
             network: None,
         };
-        let created = tote_runtime::create_alone(creation)?;
+        let created = tote_runtime::create_alone(creation, &mut |_| {}, &mut || {})?;
         Ok((created.child, source))
     }
 

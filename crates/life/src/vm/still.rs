@@ -72,7 +72,7 @@ pub(super) fn boot(
             maps,
             network: None,
         };
-        Ok(tote_runtime::create_alone(creation)?.child)
+        Ok(tote_runtime::create_alone(creation, &mut |_| {}, &mut || {})?.child)
     })?;
     Ok((talk, shares))
 }

@@ -21,7 +21,6 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -99,7 +98,8 @@ fn begin(line: &mut File) -> Result<Holder, String> {
         root.pop();
     }
     let in_words = |errno: Errno| errno.to_string();
-    raise_limit();
+    // Each connection takes two at least.
+    tote_sys::raise_descriptor_limit();
     let home = Home::open(Some(Path::new(&OsString::from_vec(root)))).map_err(|error| error.to_string())?;
     let open = |path| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let (user, network) = if home.caller == Caller::User {
@@ -129,16 +129,6 @@ fn begin(line: &mut File) -> Result<Holder, String> {
         connections: Vec::new(),
         published,
     })
-}
-
-/// Lets this process have as many descriptors as it may: each connection takes two at least.
-fn raise_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    best_effort(setrlimit(Resource::Nofile, raised));
 }
 
 /// Has the holder wake up while a descriptor can be read, for as long as that is open.

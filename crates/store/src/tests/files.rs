@@ -1,6 +1,6 @@
 //! Trees whose metadata are in a file.
 
-use super::{TIME, Tar, add_image, add_layer, config, digest, listing, options};
+use super::{TIME, Tar, add_image, add_layer, config, digest, files, listing, options};
 use crate::fault::dying_after;
 use crate::{Depth, Image, Opened, Patience, Store, StoreError, StoreOptions, Tree};
 use rustix::fd::OwnedFd;
@@ -58,13 +58,7 @@ fn objects(store: &Store) -> usize {
 }
 
 fn layer() -> Vec<u8> {
-    Tar::default()
-        .file("a", b"same")
-        .file("b", b"same")
-        .hardlink("c", "a")
-        .entry(b'0', "set-id", 0o4755, "", b"program")
-        .file("empty", b"")
-        .symlink("l", "a")
+    files()
         .symlink("d/up", "/../b")
         .entry(b'6', "pipe", 0o640, "", b"")
         .entry(b'5', "tmp/", 0o1777, "", b"")

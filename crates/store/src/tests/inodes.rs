@@ -1,6 +1,6 @@
 //! Trees of empty files, and what is known of the layers that they are made of.
 
-use super::{TIME, Tar, add_image, config, digest, options, store};
+use super::{TIME, Tar, add_image, config, digest, files, options, store};
 use crate::inodes::Names;
 use crate::leased::OwnInodes;
 use crate::model::Model;
@@ -75,14 +75,7 @@ fn every_file_of_an_image_has_an_inode_of_its_own() {
 
 fn has_inodes_of_its_own(parent: &Path) {
     let (_dir, store) = with_inodes_in(parent);
-    let layer = Tar::default()
-        .file("a", b"same")
-        .file("b", b"same")
-        .hardlink("c", "a")
-        .entry(b'0', "set-id", 0o4755, "", b"program")
-        .file("empty", b"")
-        .symlink("l", "a")
-        .end();
+    let layer = files().end();
     let image = add_image(&store, &[&layer]).unwrap();
     let tree = store.tree(&image).unwrap();
     let Some(own) = tree.own_inodes() else {

@@ -20,6 +20,17 @@ use tote_image::Digest;
 /// Modification time of all files in the tests, in seconds.
 const TIME: u64 = 1_700_000_000;
 
+/// Files of which two have one content, with links and a program.
+fn files() -> Tar {
+    Tar::default()
+        .file("a", b"same")
+        .file("b", b"same")
+        .hardlink("c", "a")
+        .entry(b'0', "set-id", 0o4755, "", b"program")
+        .file("empty", b"")
+        .symlink("l", "a")
+}
+
 /// A tar archive under construction.
 #[derive(Clone, Default)]
 struct Tar(Vec<u8>);
