@@ -1,5 +1,6 @@
 //! The ports that lead inside, and what passes by them.
 
+use crate::alert::Alertness;
 use crate::datagrams::{self, IDLE, Peer};
 use crate::event::{Side, side_of, told};
 use crate::flow::{After, Flow, reset};
@@ -7,7 +8,6 @@ use crate::onward::{Answer, Begun, Ends, Onward};
 use crate::place::{Place, Places};
 use crate::port::{Forward, Kind};
 use crate::pump::LITTLE;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -32,6 +32,7 @@ pub struct Forwarder<P> {
     mark: Option<u32>,
     places: P,
     epoll: OwnedFd,
+    alertness: Alertness,
     ports: BTreeMap<Forward, (u64, OwnedFd)>,
     flows: BTreeMap<u64, Flow>,
     peers: BTreeMap<u64, (Forward, Peer)>,
@@ -70,6 +71,7 @@ impl<P: Places> Forwarder<P> {
             mark,
             places,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            alertness: Alertness::default(),
             ports: BTreeMap::new(),
             flows: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -209,12 +211,17 @@ impl<P: Places> Forwarder<P> {
 
     /// Waits until something happens, for that long at most, and passes what can be passed at once.
     pub fn advance(&mut self, longest: Option<Duration>) -> Woken {
-        let mut events = [const { std::mem::MaybeUninit::uninit() }; 64];
+        let mut events = [epoll::Event {
+            flags: EventFlags::empty(),
+            data: told(0, Side::Client),
+        }; 64];
         let longest = [longest, self.patience()].into_iter().flatten().min();
-        let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
         let mut woken = Woken::default();
-        let happened = epoll::wait(&self.epoll, &mut events, longest.as_ref());
-        for event in happened.iter().flat_map(|(happened, _)| happened.iter()) {
+        let epoll = &self.epoll;
+        let happened = (self.alertness).wait(longest, |longest| {
+            epoll::wait(epoll, &mut events, longest).unwrap_or(0)
+        });
+        for event in events.iter().take(happened) {
             let data = event.data.u64();
             let beside = usize::try_from(data >> 1).ok();
             match beside.and_then(|beside| woken.beside.get_mut(beside)) {

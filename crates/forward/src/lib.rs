@@ -9,6 +9,7 @@
 //!
 //! The crate decides neither which ports lead where, nor who may use them.
 
+mod alert;
 mod datagrams;
 mod event;
 mod flow;

@@ -26,15 +26,19 @@ pub fn settle(home: &Home, names: &[String]) -> Result<(), EngineError> {
     })
 }
 
+/// Whether a container has an address in a network. The caller holds the lock.
+pub(crate) fn has_members(home: &Home, name: &str) -> Result<bool, EngineError> {
+    let leases = record::leases(home, name).all().map_err(|source| {
+        let network = name.to_owned();
+        NetworkFault::Lease { network, source }
+    })?;
+    Ok(!leases.is_empty())
+}
+
 /// Takes a network down that has no container; with it goes what a killed `network create` or `network rm` has left. The caller
 /// holds the lock.
 pub(crate) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
-    let network = || name.to_owned();
-    let leases = record::leases(home, name).all().map_err(|source| {
-        let network = network();
-        NetworkFault::Lease { network, source }
-    })?;
-    if !leases.is_empty() {
+    if has_members(home, name)? {
         return Ok(());
     }
     if let Some(record) = Network::read(home, name)? {
@@ -46,7 +50,7 @@ pub(crate) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
         let bridge = (&*record.bridge(), &*record.alias(), record.ipv4.subnet);
         let down = tote_network::take_down(bridge, &record::note(home), record::is_last_up(home, name)?);
         down.map_err(|source| {
-            let network = network();
+            let network = name.to_owned();
             NetworkFault::Down { network, source }
         })?;
     } else if record::is_name(name) {

@@ -3,22 +3,24 @@
 use super::AddressFault;
 use super::NetworkFault;
 use super::create::default_network;
+use super::idle;
 use super::record::{self, Network};
 use super::rootless;
 use crate::{EngineError, Home};
 use tote_bundle::DEFAULT_NETWORK;
 use tote_network::{Bridge, Bridge6, NetworkError, Uplink};
 
-/// How often a subnet is chosen: each further time another state root has taken it meanwhile.
+/// How often a subnet is chosen: each further time somebody else has taken it meanwhile.
 const CHOICES: usize = 64;
 
-/// The default network; at its first use it is brought up as well, with another subnet if another state root has just taken the chosen one.
+/// The default network. While no container has an address in it, it is brought up as well, with another subnet if the machine has a
+/// route to the chosen one meanwhile, or another state root has taken it.
 pub(crate) fn default_up(home: &Home) -> Result<(Network, Option<Uplink>), EngineError> {
     for _ in 0..CHOICES {
-        if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
+        let network = default_network(home)?;
+        if idle::has_members(home, DEFAULT_NETWORK)? {
             return Ok((network, None));
         }
-        let network = default_network(home)?;
         match bring_up(home, &network) {
             Err(error) if is_in_the_way(&error) => record::remove_dir(home, DEFAULT_NETWORK)?,
             up => return Ok((network, Some(up?))),

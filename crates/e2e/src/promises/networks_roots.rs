@@ -17,6 +17,11 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         first,
     ),
+    test(
+        "networks::the_default_network_leaves_others_their_subnet_later_too",
+        NEEDS,
+        later,
+    ),
 ];
 
 /// Another state root, and all settings of links.
@@ -87,5 +92,24 @@ nft delete table inet tote
 "#;
     let lines =
         "10.211.0.1\nchain subnet-10.210.0.0/16\nchain subnet-10.211.0.0/16\nchain subnet-10.210.0.0/16\n";
+    prints(cx, script, lines)
+}
+
+/// The default network is at rest when the machine gets a route to its addresses.
+fn later(cx: &Context) -> Result<()> {
+    let script = r#"
+rests() { tote rm -f -t 0 one >/dev/null; while ls "$STATE"/live/*.network >/dev/null 2>&1; do sleep 0.02; done; }
+gateway() { tote run -d --name one --network bridge "$IMAGE" sleep 300 >/dev/null && tote inspect -f '{{.NetworkSettings.Gateway}}' one; }
+gateway; rests; gateway; rests
+ip route add 10.210.0.0/16 dev up0; gateway
+# With a container in it, it stays as it is.
+ip route add 10.211.7.0/24 dev up0
+tote run --rm --network bridge "$IMAGE" busybox ip -4 -o addr show eth0 | grep -o 'inet 10.211'
+rests
+# A network that somebody has made keeps its subnet.
+tote network create --subnet 192.168.71.0/24 lab >/dev/null; ip route add 192.168.71.0/24 dev up0
+tote run --rm --network lab "$IMAGE" true 2>&1 | grep -o 'overlaps with.*24'
+"#;
+    let lines = "10.210.0.1\n10.210.0.1\n10.211.0.1\ninet 10.211\noverlaps with 192.168.71.0/24\n";
     prints(cx, script, lines)
 }
