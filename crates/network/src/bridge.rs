@@ -314,8 +314,8 @@ fn chains(bridge: &Bridge<'_>, is_led: bool) -> Vec<Chain> {
     };
     // What published ports need of a bridge (`allow_loopback`) is not for those on it.
     let mut raw = vec![
-        vec![From(name()), Ipv4, Destination(LOOPBACK), Drop],
-        vec![From(name()), Ipv4, Source(LOOPBACK), Drop],
+        vec![Ipv4, Destination(LOOPBACK), From(name()), Drop],
+        vec![Ipv4, Source(LOOPBACK), From(name()), Drop],
     ];
     if is_led {
         raw.extend(onward::of_bridge(bridge));
@@ -324,7 +324,6 @@ fn chains(bridge: &Bridge<'_>, is_led: bool) -> Vec<Chain> {
         chain(
             Hook::Forward,
             vec![
-                // To compare names takes longest, so of a packet that is well nearly all rules end before one.
                 vec![To(name()), Established, Accept],
                 within,
                 // A source outside of the network would leave the host without being translated.
