@@ -1,8 +1,9 @@
-//! `cargo xtask dist`: builds the shipped binary, and beside it `tote-bench`.
+//! `cargo xtask dist`: builds the shipped binary, tries it, and builds `tote-bench` to be beside it.
 
 use crate::build::{COMPARISON, ENGINE, release, shipped};
 use crate::elf;
 use crate::program::{program, read};
+use crate::test;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     if let Some(linker) = elf::interpreter(&bytes).with_context(|| shipped.display().to_string())? {
         bail!("{} is not static: it asks for {linker}", shipped.display());
     }
+    test::of_shipped(workspace, &shipped)?.verdict()?;
     // The comparison waits for the programs that it measures, so nothing is gained by optimising it as a whole.
     let comparison = release(workspace, COMPARISON)?;
     let beside = directory(workspace, "")?.join("tote-bench");

@@ -42,7 +42,7 @@ usage: cargo xtask COMMAND
   test [--unit] [--e2e] [FILTER]  unit tests, then end-to-end tests as root and as a user
   guest [--tote PATH] [--accel NAME] [--slow N] [FILTER]
                                   the end-to-end tests under systemd and cgroup v2, in an emulated machine; slow
-  dist                            the static release binary, in target/dist/tote
+  dist                            the static release binary, in target/dist/tote, and some of the tests with it
   man                             the manual pages, in target/dist/man
   completions                     bash, zsh and fish completions, in target/dist/completions
   hot                             what lies beside what in the release binary, in crates/cli/hot.ld

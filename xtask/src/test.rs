@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
-pub(crate) use e2e::{RUNNER, of_release};
+pub(crate) use e2e::{RUNNER, of_release, of_shipped};
 pub(crate) use tally::Tally;
 
 /// Choice of the tests to run.

@@ -1,7 +1,8 @@
 //! The end-to-end tests: a separate runner drives the engine's binary as its users do.
 //!
 //! It is the development build, in which integers that overflow panic, and which one compilation makes together with the unit tests;
-//! tests take about a tenth longer with it. Continuous integration runs a group with the release build as well.
+//! tests take about a tenth longer with it. Continuous integration runs a group with the release build as well, and `cargo xtask dist`
+//! one with what it has built.
 
 use super::{Tally, is_root, kernel, user};
 use crate::build::{ENGINE, development, release};
@@ -39,6 +40,9 @@ const GROUP: &str = "basics::";
 /// Test whose limit is that of an optimised build.
 const MEMORY: &str = "oci_lifecycle::run_and_exec_take_little_memory";
 
+/// Group of the tests of virtual machines, which need QEMU and a kernel for guests.
+const MACHINES: &str = "vm::";
+
 /// # Errors
 /// A package does not compile, or the runner's user cannot be created.
 pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> {
@@ -75,14 +79,25 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
 /// A package does not compile.
 pub(crate) fn of_release(workspace: &Workspace) -> Result<Tally> {
     let tote = release(workspace, ENGINE)?;
+    optimised(workspace, &tote, ("release build", &[GROUP, MEMORY]))
+}
+
+/// Runs the same with the shipped build, and the tests of virtual machines: optimised as a whole, the first process of a guest has
+/// frames on its stack that no other build has.
+///
+/// # Errors
+/// A package does not compile.
+pub(crate) fn of_shipped(workspace: &Workspace, tote: &Path) -> Result<Tally> {
+    optimised(workspace, tote, ("shipped build", &[GROUP, MEMORY, MACHINES]))
+}
+
+fn optimised(workspace: &Workspace, tote: &Path, (name, filters): (&str, &[&str])) -> Result<Tally> {
     let runner = development(workspace, RUNNER)?;
+    beside(&runner, &development(workspace, ENGINE)?)?;
     let mut tally = Tally::default();
-    for filter in [GROUP, MEMORY] {
-        println!("running {filter} with the release build");
-        tally += drive(
-            program(&runner).arg("--tote").arg(&tote).arg(filter),
-            "release build",
-        );
+    for filter in filters {
+        println!("running {filter} with the {name}");
+        tally += drive(program(&runner).arg("--tote").arg(tote).arg(filter), name);
     }
     Ok(tally)
 }
