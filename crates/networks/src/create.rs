@@ -223,7 +223,7 @@ fn local(id: &ContainerId) -> Option<Subnet6> {
     Prefix::around(bytes.into(), 64)
 }
 
-/// The default network, which is made at its first use and keeps its subnet for as long as nobody else has a route to it. The caller
+/// The default network, which is made at its first use and keeps its subnet until the machine gets a route to it at a time when the network has no container. The caller
 /// holds the lock.
 pub(crate) fn default_network(home: &Home) -> Result<Network, EngineError> {
     if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {

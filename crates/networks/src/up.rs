@@ -10,7 +10,7 @@ use crate::{EngineError, Home};
 use tote_bundle::DEFAULT_NETWORK;
 use tote_network::{Bridge, Bridge6, NetworkError, Uplink};
 
-/// How often a subnet is chosen: each further time somebody else has taken it meanwhile.
+/// How often a subnet is chosen: each further time another state root or another program has taken it meanwhile.
 const CHOICES: usize = 64;
 
 /// The default network. While no container has an address in it, it is brought up as well, with another subnet if the machine has a

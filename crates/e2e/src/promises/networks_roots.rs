@@ -106,7 +106,7 @@ ip route add 10.210.0.0/16 dev up0; gateway
 ip route add 10.211.7.0/24 dev up0
 tote run --rm --network bridge "$IMAGE" busybox ip -4 -o addr show eth0 | grep -o 'inet 10.211'
 rests
-# A network that somebody has made keeps its subnet.
+# A network of `network create` keeps its subnet.
 tote network create --subnet 192.168.71.0/24 lab >/dev/null; ip route add 192.168.71.0/24 dev up0
 tote run --rm --network lab "$IMAGE" true 2>&1 | grep -o 'overlaps with.*24'
 "#;
