@@ -1,18 +1,19 @@
 //! Work shared by several threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Maximum number of threads; more would only wait for the file system's locks.
 const MOST: usize = 4;
 
 /// Returns the number of threads for many items.
 pub(crate) fn size() -> usize {
-    match std::thread::available_parallelism() {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    *SIZE.get_or_init(|| match std::thread::available_parallelism() {
         // Tests use a single thread, because injected faults are counted per thread.
         Ok(count) if !cfg!(test) => count.get().min(MOST),
         _ => 1,
-    }
+    })
 }
 
 /// Calls `work` for each item, in any order, on as many threads as there are processors. After a failure no further

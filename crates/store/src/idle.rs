@@ -1,0 +1,229 @@
+//! The writer while it waits for the parser: it reads ahead, or lends the parser a hand.
+//!
+//! In a large file the parser is the slower one of the two, because it computes two hashes. A writer without work then takes the
+//! rest of a piece into the file's hash, while the parser takes it into that of the archive. Nobody is woken for that: a wake-up
+//! costs the parser a tenth of the time that it saves, so an idle writer looks around for a moment before it sleeps.
+
+use crate::parse::Parsed;
+use crate::twin::BlockHash;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tote_archive::{Piece, Reading};
+
+/// Time for which an idle writer looks around before it sleeps: about that in which the parser hashes a piece.
+const PATIENCE: Duration = Duration::from_micros(200);
+/// Number of pauses of the processor between two looks, together a microsecond.
+const PAUSES: u32 = 32;
+/// Bytes that the parser takes into both hashes before it looks again whether the writer is idle: whole blocks.
+const STEP: usize = 16 << 10;
+/// Minimum length of a piece that is worth the handing over.
+const LEAST: usize = 2 * STEP;
+
+/// A hash, and what it is to take in next.
+#[derive(Clone, Debug)]
+struct Task(BlockHash, Piece);
+
+impl Task {
+    fn perform(mut self) -> BlockHash {
+        self.0.update(&self.1);
+        self.0
+    }
+}
+
+/// Where the parser leaves a task for the writer.
+#[derive(Debug, Default)]
+struct Desk {
+    task: Mutex<Option<Task>>,
+    /// True while the writer looks for tasks.
+    is_attended: AtomicBool,
+}
+
+impl Desk {
+    fn task(&self) -> MutexGuard<'_, Option<Task>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attend(&self, is_attended: bool) {
+        self.is_attended.store(is_attended, Ordering::Relaxed);
+    }
+}
+
+/// The writer's side.
+#[derive(Debug)]
+pub(crate) struct Idle<R> {
+    /// The input, if this thread reads ahead.
+    reading: Option<Reading<R>>,
+    desk: Arc<Desk>,
+    done: Sender<BlockHash>,
+}
+
+impl<R: Read> Idle<R> {
+    /// Returns both sides. A writer that does not read ahead does not help either: another thread has work as well then.
+    pub(crate) fn new(reading: Option<Reading<R>>) -> (Self, Helped) {
+        let desk = Arc::new(Desk::default());
+        let (send, done) = channel();
+        let helped = Helped {
+            desk: Arc::clone(&desk),
+            done,
+        };
+        let done = send;
+        (Self { reading, desk, done }, helped)
+    }
+
+    /// Waits for the parser's next message; `None` at the end.
+    pub(crate) fn next(&self, parsed: &Receiver<Parsed>) -> Option<Parsed> {
+        let mut since = None;
+        while let Some(reading) = &self.reading {
+            match parsed.try_recv() {
+                Ok(next) => {
+                    self.desk.attend(false);
+                    // The parser may just have left a task.
+                    self.help();
+                    return Some(next);
+                }
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) if self.help() || reading.some() => since = None,
+                Err(TryRecvError::Empty) if since.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+                    self.desk.attend(true);
+                    (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                }
+                Err(TryRecvError::Empty) => break,
+            }
+        }
+        self.desk.attend(false);
+        parsed.recv().ok()
+    }
+
+    /// Performs a task, if there is one; returns whether it did.
+    fn help(&self) -> bool {
+        let task = self.desk.task().take();
+        // A parser that has ended needs no result, so a failure to send is ignored.
+        task.map(|task| drop(self.done.send(task.perform()))).is_some()
+    }
+}
+
+/// The parser's side.
+#[derive(Debug)]
+pub(crate) struct Helped {
+    desk: Arc<Desk>,
+    done: Receiver<BlockHash>,
+}
+
+impl Helped {
+    /// Notes that the writer has other work from now on.
+    pub(crate) fn note_work(&self) {
+        self.desk.attend(false);
+    }
+
+    /// Takes a piece into the hashes of the archive and of a file.
+    pub(crate) fn update_both(&self, archive: &mut BlockHash, file: &mut BlockHash, piece: &Piece) {
+        let mut at = 0;
+        while piece.len() - at >= LEAST {
+            if self.desk.is_attended.load(Ordering::Relaxed) {
+                return self.share(archive, file, &piece.after(at));
+            }
+            archive.update_both(file, &piece[at..at + STEP]);
+            at += STEP;
+        }
+        archive.update_both(file, &piece[at..]);
+    }
+
+    /// Takes a piece into the archive's hash, and meanwhile lets the writer take it into the file's.
+    fn share(&self, archive: &mut BlockHash, file: &mut BlockHash, piece: &Piece) {
+        let task = Task(file.clone(), piece.clone());
+        *self.desk.task() = Some(task.clone());
+        archive.update(piece);
+        let is_left = self.desk.task().take().is_some();
+        let done = if is_left { None } else { self.done.recv().ok() };
+        // The writer does not come to it, or has ended.
+        *file = done.unwrap_or_else(|| task.perform());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sha2::{Digest as _, Sha256};
+    use std::sync::mpsc::sync_channel;
+    use tote_archive::ReadAhead;
+
+    /// Takes a content into both hashes, with a writer that says it is idle or does not, and helps or does not. Returns the digests,
+    /// and how often it helped.
+    fn hash(content: &[u8], attends: bool, helps: bool) -> ([[u8; 32]; 2], usize) {
+        let (mut ahead, _) = ReadAhead::by_turns(content);
+        let (idle, helped) = Idle::new(None::<Reading<&[u8]>>);
+        let (mut archive, mut file) = (BlockHash::new(), BlockHash::new());
+        let stops = AtomicBool::new(false);
+        let times = std::thread::scope(|scope| {
+            let helping = scope.spawn(|| {
+                let mut times = 0;
+                while helps && !stops.load(Ordering::Relaxed) {
+                    times += usize::from(idle.help());
+                }
+                times
+            });
+            loop {
+                let piece = ahead.lend(100_001).unwrap();
+                if piece.is_empty() {
+                    break;
+                }
+                helped.desk.attend(attends);
+                helped.update_both(&mut archive, &mut file, &piece);
+            }
+            stops.store(true, Ordering::Relaxed);
+            helping.join().unwrap()
+        });
+        ([archive.finish(), file.finish()], times)
+    }
+
+    #[test]
+    fn both_hashes_are_right_whoever_computes_them() {
+        let content: Vec<u8> = (0..600_000_u32).map(|at| (at % 251) as u8).collect();
+        let expected: [u8; 32] = Sha256::digest(&content).into();
+        for (attends, helps) in [(false, false), (true, false), (false, true)] {
+            let found = hash(&content, attends, helps);
+            assert_eq!(found, ([expected; 2], 0), "{attends} {helps}");
+        }
+        // Whether it comes to a task before the parser takes it back is a matter of luck.
+        loop {
+            let (digests, times) = hash(&content, true, true);
+            assert_eq!(digests, [expected; 2]);
+            if times > 0 {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_waiting_writer_reads_ahead() {
+        let content = vec![7; 600_000];
+        // This reader does not read itself.
+        let (mut ahead, reading) = ReadAhead::by_thread(&*content);
+        let (idle, _helped) = Idle::new(Some(reading));
+        let (send, parsed) = sync_channel(1);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(move || idle.next(&parsed).is_none());
+            let mut found = Vec::new();
+            ahead.read_to_end(&mut found).unwrap();
+            assert!(found == content);
+            drop(send);
+            assert!(waiting.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_task_that_was_left_last_is_done_before_other_work() {
+        let (_, reading) = ReadAhead::by_turns(&b""[..]);
+        let (idle, helped) = Idle::new(Some(reading));
+        let (mut ahead, _) = ReadAhead::by_turns(&b"content"[..]);
+        *helped.desk.task() = Some(Task(BlockHash::new(), ahead.lend(7).unwrap()));
+        let (send, parsed) = sync_channel(1);
+        send.send(Parsed::Framing(Vec::new())).unwrap();
+        assert!(idle.next(&parsed).is_some());
+        let expected: [u8; 32] = Sha256::digest(b"content").into();
+        assert_eq!(helped.done.try_recv().unwrap().finish(), expected);
+    }
+}
