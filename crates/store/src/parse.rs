@@ -156,7 +156,8 @@ impl Write for FramingOutput {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        let next = Vec::with_capacity(2 * FRAMING_PIECE);
+        // A larger one would be new memory each time.
+        let next = Vec::with_capacity(FRAMING_PIECE + FRAMING_PIECE / 4);
         let sent = self
             .full
             .send(Parsed::Framing(std::mem::replace(&mut self.pending, next)));
