@@ -93,9 +93,13 @@ pub(crate) fn take_in(
             (full, empty),
             (twice, helped),
         );
+        let maker = rustix::thread::sched_getcpu();
         let parsing = std::thread::Builder::new()
             .name("parse".to_owned())
-            .spawn_scoped(scope, || parser.run())
+            .spawn_scoped(scope, move || {
+                crew::leave(maker);
+                parser.run()
+            })
             .map_err(unreadable)?;
         // The parser ends when its receiver is gone.
         let written = intake.write(taken, &emptied, &idle);
