@@ -1,8 +1,8 @@
 //! Reading and decompressing ahead of a consumer.
 //!
-//! A thread of its own reads where reading is work, as decompression is ([`Reading::all`]). Where reading only copies bytes, the
-//! consumer reads what it needs, and a thread that has nothing else to do reads ahead of it ([`Reading::some`]): a third thread would
-//! take its time from the two and be woken for each chunk.
+//! Decompression is work for a thread of its own ([`Reading::all`]). Where reading only copies bytes, the consumer reads what it
+//! needs, and another thread reads ahead of it in its spare time ([`Reading::some`]): a thread that does nothing else would be woken
+//! for each chunk, and displace one of the two.
 //!
 //! All sides share what was read instead of copying it: a piece keeps its chunk, and the space of a chunk without pieces is
 //! used again.
@@ -170,7 +170,7 @@ struct Turn<'a>(&'a Queue);
 impl Turn<'_> {
     fn end(self, space: Space, len: usize, failure: Option<Error>) {
         let mut state = self.0.state();
-        // Bytes before an error are consumed before it; nobody consumes any when the consumer is gone.
+        // Bytes before an error are consumed before it; none are kept when the consumer is gone.
         if len > 0 && !state.has_ended {
             state.read.push_back((space, len));
         }
@@ -212,7 +212,7 @@ pub struct Reading<R>(Arc<Shared<R>>);
 
 impl<R: Read> Reading<R> {
     /// Reads until the input ends, fails, or the consumer is gone: the work of a thread of its own. A read that blocks forever
-    /// blocks the thread, and whoever waits for its end.
+    /// blocks the thread, and all that wait for its end.
     pub fn all(&self) {
         let queue = &self.0.queue;
         let mut state = queue.state();
@@ -263,7 +263,7 @@ impl<R> ReadAhead<R> {
         Self::new(input, false)
     }
 
-    /// Reads an input itself where nobody has called [`Reading::some`] in time.
+    /// Reads an input itself where no other thread has called [`Reading::some`] in time.
     pub fn by_turns(input: R) -> (Self, Reading<R>) {
         Self::new(input, true)
     }

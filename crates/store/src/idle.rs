@@ -1,8 +1,8 @@
 //! The writer while it waits for the parser: it reads ahead, or lends the parser a hand.
 //!
 //! In a large file the parser is the slower one of the two, because it computes two hashes. A writer without work then takes the
-//! rest of a piece into the file's hash, while the parser takes it into that of the archive. Nobody is woken for that: a wake-up
-//! costs the parser a tenth of the time that it saves, so an idle writer looks around for a moment before it sleeps.
+//! rest of a piece into the file's hash, while the parser takes it into the archive's. The parser never wakes the writer for this:
+//! an idle writer looks around for a moment before it sleeps, and the parser shares its work only with a writer that is awake.
 
 use crate::parse::Parsed;
 use crate::twin::BlockHash;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn both_hashes_are_right_whoever_computes_them() {
+    fn both_hashes_are_right_with_help_and_without() {
         let content: Vec<u8> = (0..600_000_u32).map(|at| (at % 251) as u8).collect();
         let expected: [u8; 32] = Sha256::digest(&content).into();
         for (attends, helps) in [(false, false), (true, false), (false, true)] {
