@@ -6,8 +6,9 @@
 
 use crate::parse::Parsed;
 use crate::twin::BlockHash;
+use rustix::thread::sched_getcpu;
 use std::io::Read;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ struct Desk {
     task: Mutex<Option<Task>>,
     /// True while the writer looks for tasks.
     is_attended: AtomicBool,
+    /// The parser's processor when it last handed work over.
+    parser_at: AtomicUsize,
 }
 
 impl Desk {
@@ -86,15 +89,23 @@ impl<R: Read> Idle<R> {
                 }
                 Err(TryRecvError::Disconnected) => return None,
                 Err(TryRecvError::Empty) if self.help() || reading.some() => since = None,
-                Err(TryRecvError::Empty) if since.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+                Err(TryRecvError::Empty) => {
+                    let since = since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= PATIENCE || self.displaces_parser() {
+                        break;
+                    }
                     self.desk.attend(true);
                     (0..PAUSES).for_each(|_| std::hint::spin_loop());
                 }
-                Err(TryRecvError::Empty) => break,
             }
         }
         self.desk.attend(false);
         parsed.recv().ok()
+    }
+
+    /// True if both have one processor, as on a busy machine: the parser can only work while the writer sleeps.
+    fn displaces_parser(&self) -> bool {
+        self.desk.parser_at.load(Ordering::Relaxed) == sched_getcpu()
     }
 
     /// Performs a task, if there is one; returns whether it did.
@@ -116,6 +127,7 @@ impl Helped {
     /// Notes that the writer has other work from now on.
     pub(crate) fn note_work(&self) {
         self.desk.attend(false);
+        self.desk.parser_at.store(sched_getcpu(), Ordering::Relaxed);
     }
 
     /// Takes a piece into the hashes of the archive and of a file.
