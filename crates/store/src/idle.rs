@@ -7,6 +7,7 @@
 use crate::parse::Parsed;
 use crate::twin::BlockHash;
 use rustix::thread::sched_getcpu;
+use std::cell::Cell;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -16,6 +17,9 @@ use tote_archive::{Piece, Reading};
 
 /// Time for which an idle writer looks around before it sleeps: about that in which the parser hashes a piece.
 const PATIENCE: Duration = Duration::from_micros(200);
+/// Number of waits without looking around, and of pieces without help, after one that was in vain: the threads have to share a
+/// processor then, or wait for the input.
+const REST: u32 = 8;
 /// Number of pauses of the processor between two looks, together a microsecond.
 const PAUSES: u32 = 32;
 /// Bytes that the parser takes into both hashes before it looks again whether the writer is idle: whole blocks.
@@ -25,12 +29,16 @@ const LEAST: usize = 2 * STEP;
 
 /// A hash, and what it is to take in next.
 #[derive(Clone, Debug)]
-struct Task(BlockHash, Piece);
+struct Task {
+    number: u64,
+    hash: BlockHash,
+    piece: Piece,
+}
 
 impl Task {
     fn perform(mut self) -> BlockHash {
-        self.0.update(&self.1);
-        self.0
+        self.hash.update(&self.piece);
+        self.hash
     }
 }
 
@@ -60,7 +68,9 @@ pub(crate) struct Idle<R> {
     /// The input, if this thread reads ahead.
     reading: Option<Reading<R>>,
     desk: Arc<Desk>,
-    done: Sender<BlockHash>,
+    done: Sender<(u64, BlockHash)>,
+    /// Number of waits in which this thread sleeps at once, because looking around was in vain.
+    tired: Cell<u32>,
 }
 
 impl<R: Read> Idle<R> {
@@ -71,9 +81,16 @@ impl<R: Read> Idle<R> {
         let helped = Helped {
             desk: Arc::clone(&desk),
             done,
+            shared: Cell::new(0),
+            alone: Cell::new(0),
         };
-        let done = send;
-        (Self { reading, desk, done }, helped)
+        let idle = Self {
+            reading,
+            desk,
+            done: send,
+            tired: Cell::new(0),
+        };
+        (idle, helped)
     }
 
     /// Waits for the parser's next message; `None` at the end.
@@ -90,8 +107,12 @@ impl<R: Read> Idle<R> {
                 Err(TryRecvError::Disconnected) => return None,
                 Err(TryRecvError::Empty) if self.help() || reading.some() => since = None,
                 Err(TryRecvError::Empty) => {
-                    let since = since.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= PATIENCE || self.displaces_parser() {
+                    if self.tired.get() > 0 || self.displaces_parser() {
+                        self.tired.set(self.tired.get().saturating_sub(1));
+                        break;
+                    }
+                    if since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+                        self.tired.set(REST);
                         break;
                     }
                     self.desk.attend(true);
@@ -112,7 +133,8 @@ impl<R: Read> Idle<R> {
     fn help(&self) -> bool {
         let task = self.desk.task().take();
         // A parser that has ended needs no result, so a failure to send is ignored.
-        task.map(|task| drop(self.done.send(task.perform()))).is_some()
+        task.map(|task| drop(self.done.send((task.number, task.perform()))))
+            .is_some()
     }
 }
 
@@ -120,7 +142,11 @@ impl<R: Read> Idle<R> {
 #[derive(Debug)]
 pub(crate) struct Helped {
     desk: Arc<Desk>,
-    done: Receiver<BlockHash>,
+    done: Receiver<(u64, BlockHash)>,
+    /// Number of tasks so far.
+    shared: Cell<u64>,
+    /// Number of pieces that this thread does not share, because the writer was too slow.
+    alone: Cell<u32>,
 }
 
 impl Helped {
@@ -133,8 +159,10 @@ impl Helped {
     /// Takes a piece into the hashes of the archive and of a file.
     pub(crate) fn update_both(&self, archive: &mut BlockHash, file: &mut BlockHash, piece: &Piece) {
         let mut at = 0;
+        let is_alone = self.alone.get() > 0;
+        self.alone.set(self.alone.get().saturating_sub(1));
         while piece.len() - at >= LEAST {
-            if self.desk.is_attended.load(Ordering::Relaxed) {
+            if !is_alone && self.desk.is_attended.load(Ordering::Relaxed) {
                 return self.share(archive, file, &piece.after(at));
             }
             archive.update_both(file, &piece[at..at + STEP]);
@@ -145,13 +173,36 @@ impl Helped {
 
     /// Takes a piece into the archive's hash, and meanwhile lets the writer take it into the file's.
     fn share(&self, archive: &mut BlockHash, file: &mut BlockHash, piece: &Piece) {
-        let task = Task(file.clone(), piece.clone());
+        let number = self.shared.get() + 1;
+        self.shared.set(number);
+        let task = Task {
+            number,
+            hash: file.clone(),
+            piece: piece.clone(),
+        };
         *self.desk.task() = Some(task.clone());
         archive.update(piece);
         let is_left = self.desk.task().take().is_some();
-        let done = if is_left { None } else { self.done.recv().ok() };
-        // The writer does not come to it, or has ended.
-        *file = done.unwrap_or_else(|| task.perform());
+        let done = if is_left { None } else { self.result_of(number) };
+        // The writer does not come to it, has lost its processor, or has ended.
+        *file = done.unwrap_or_else(|| {
+            self.alone.set(REST);
+            task.perform()
+        });
+    }
+
+    /// Waits a moment for the result of a task that the writer has taken.
+    fn result_of(&self, number: u64) -> Option<BlockHash> {
+        let since = Instant::now();
+        loop {
+            match self.done.try_recv() {
+                Ok((found, hash)) if found == number => return Some(hash),
+                // The parser has not waited for this one.
+                Ok(_) => {}
+                Err(TryRecvError::Empty) if since.elapsed() < PATIENCE => std::hint::spin_loop(),
+                Err(_) => return None,
+            }
+        }
     }
 }
 
@@ -170,7 +221,8 @@ mod tests {
         let (mut archive, mut file) = (BlockHash::new(), BlockHash::new());
         let stops = AtomicBool::new(false);
         let times = std::thread::scope(|scope| {
-            let helping = scope.spawn(|| {
+            let stops = &stops;
+            let helping = scope.spawn(move || {
                 let mut times = 0;
                 while helps && !stops.load(Ordering::Relaxed) {
                     times += usize::from(idle.help());
@@ -231,11 +283,27 @@ mod tests {
         let (_, reading) = ReadAhead::by_turns(&b""[..]);
         let (idle, helped) = Idle::new(Some(reading));
         let (mut ahead, _) = ReadAhead::by_turns(&b"content"[..]);
-        *helped.desk.task() = Some(Task(BlockHash::new(), ahead.lend(7).unwrap()));
+        *helped.desk.task() = Some(Task {
+            number: 1,
+            hash: BlockHash::new(),
+            piece: ahead.lend(7).unwrap(),
+        });
         let (send, parsed) = sync_channel(1);
         send.send(Parsed::Framing(Vec::new())).unwrap();
         assert!(idle.next(&parsed).is_some());
         let expected: [u8; 32] = Sha256::digest(b"content").into();
-        assert_eq!(helped.done.try_recv().unwrap().finish(), expected);
+        assert_eq!(helped.result_of(1).unwrap().finish(), expected);
+    }
+
+    #[test]
+    fn a_result_that_comes_late_is_passed_over() {
+        let (idle, helped) = Idle::new(None::<Reading<&[u8]>>);
+        let mut other = BlockHash::new();
+        other.update(b"other");
+        idle.done.send((1, other)).unwrap();
+        idle.done.send((2, BlockHash::new())).unwrap();
+        let expected: [u8; 32] = Sha256::digest(b"").into();
+        assert_eq!(helped.result_of(2).unwrap().finish(), expected);
+        assert!(helped.result_of(3).is_none());
     }
 }
