@@ -58,7 +58,7 @@ impl Deref for Piece {
 }
 
 impl Piece {
-    /// The same bytes without the first ones.
+    /// Returns the bytes behind the first ones, shared as well.
     #[must_use]
     pub fn after(&self, first: usize) -> Self {
         let from = self.to.min(self.from.saturating_add(first));
@@ -80,7 +80,7 @@ impl Piece {
     }
 }
 
-/// What was read and is not consumed, and the space for more.
+/// Chunks that were read and are not consumed, and the space for more.
 #[derive(Debug)]
 struct Queue {
     state: Mutex<State>,

@@ -444,6 +444,13 @@ mod tests {
             paths(&[&turned[..3], &turned[3..]]),
             ["/", "/d", "/e", "/e/x", "/f", "/f/y"]
         );
+        let itself = [
+            add("d", link(".")),
+            x.clone(),
+            add("d/d", Kind::Directory),
+            y.clone(),
+        ];
+        assert_eq!(paths(&[&itself]), ["/", "/d", "/d/y", "/x"]);
         let hidden = [x, Change::Whiteout(path("d")), y];
         assert_eq!(paths(&[&hidden[..1], &hidden[1..]]), ["/", "/d", "/d/y"]);
     }
