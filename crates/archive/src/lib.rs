@@ -47,7 +47,7 @@ pub use framing::{Content, Framing, FramingReader, FramingWriter, Rebuild, Segme
 pub use limits::{LimitError, Limits};
 pub use path::{EntryPath, PathError};
 pub use pax::PaxError;
-pub use read_ahead::{CHUNK, MOST_LENT, Piece, ReadAhead};
+pub use read_ahead::{CHUNK, MOST_LENT, Piece, ReadAhead, Reading};
 pub use reader::Reader;
 pub use sparse::{Extent, SparseError};
 pub use tree::{

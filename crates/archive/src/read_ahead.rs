@@ -1,13 +1,16 @@
-//! Reading and decompressing in a thread of its own, ahead of the consumer.
+//! Reading and decompressing ahead of a consumer.
 //!
-//! Both sides share what was read instead of copying it: a piece keeps its chunk, and the space of a chunk without pieces goes
-//! back to the thread.
+//! Decompression is work for a thread of its own ([`Reading::all`]). Where reading only copies bytes, the consumer reads what it
+//! needs, and another thread reads ahead of it in its spare time ([`Reading::some`]): a thread that does nothing else would be woken
+//! for each chunk, and displace one of the two.
+//!
+//! All sides share what was read instead of copying it: a piece keeps its chunk, and the space of a chunk without pieces is
+//! used again.
 
+use std::collections::VecDeque;
 use std::io::{self, Error, ErrorKind, Read};
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a chunk: large enough that handing over costs nothing, small enough for a processor's cache.
 pub const CHUNK: usize = 256 << 10;
@@ -16,23 +19,24 @@ pub const MOST_LENT: usize = 7;
 /// Number of chunks; some are on the way, so that short delays of one side do not stop the other.
 const CHUNKS: usize = MOST_LENT + 2;
 
-/// Space of a chunk, which goes back and forth.
+/// Space of a chunk, which is used again and again.
 type Space = Box<[u8]>;
 
-/// A part of the input; without bytes it is the end.
+/// A part of the input.
 #[derive(Debug)]
 struct Chunk {
     space: Space,
     len: usize,
     /// Where the space goes afterwards.
-    home: Option<Sender<Space>>,
+    home: Option<Arc<Queue>>,
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
         if let Some(home) = &self.home {
-            // A thread that has ended needs no space, so a failure to send is ignored.
-            drop(home.send(std::mem::take(&mut self.space)));
+            let mut state = home.state();
+            state.free.push(std::mem::take(&mut self.space));
+            home.tell(state);
         }
     }
 }
@@ -54,6 +58,13 @@ impl Deref for Piece {
 }
 
 impl Piece {
+    /// Returns the bytes behind the first ones, shared as well.
+    #[must_use]
+    pub fn after(&self, first: usize) -> Self {
+        let from = self.to.min(self.from.saturating_add(first));
+        Self { from, ..self.clone() }
+    }
+
     /// A copy of some bytes.
     pub(crate) fn copied(bytes: &[u8]) -> Self {
         let chunk = Chunk {
@@ -69,68 +80,115 @@ impl Piece {
     }
 }
 
-/// A reader that is read by a thread of its own. Unpacking a compressed layer takes about as long as decompressing
-/// it, so this halves the time if there are two processors.
+/// Chunks that were read and are not consumed, and the space for more.
 #[derive(Debug)]
-pub struct ReadAhead<'scope, R> {
-    full: Receiver<io::Result<Chunk>>,
-    present: Option<Arc<Chunk>>,
-    at: usize,
-    lent: usize,
-    /// True if a piece of the present chunk is counted as lent.
-    is_lent: bool,
-    ended: bool,
-    thread: ScopedJoinHandle<'scope, R>,
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
-/// The thread that reads.
-struct Feeder<R> {
-    input: R,
-    full: Sender<io::Result<Chunk>>,
-    /// Chunks that may still be made.
+#[derive(Debug, Default)]
+struct State {
+    /// Filled spaces, with the number of bytes in them.
+    read: VecDeque<(Space, usize)>,
+    /// The error that ended the input, until the consumer has it.
+    failure: Option<Error>,
+    /// True if nothing more is to be read.
+    has_ended: bool,
+    /// True while a thread reads.
+    is_reading: bool,
+    /// Number of chunks that may still be made.
     fresh: usize,
     /// Space that came back; the last is the likeliest to be in the processor's cache.
     free: Vec<Space>,
-    returned: Receiver<Space>,
-    home: Sender<Space>,
+    /// Number of threads that wait.
+    waiting: usize,
 }
 
-impl<R: Read> Feeder<R> {
-    /// Reads the input to its end, to an error, or until the consumer is gone, and hands it back.
-    fn run(mut self) -> R {
-        loop {
-            let mut space = self.space();
-            let (len, failure) = fill_chunk(&mut self.input, &mut space);
-            let has_ended = len == 0 || failure.is_some();
-            let home = Some(self.home.clone());
-            let mut is_gone = false;
-            // The bytes before an error are sent before it.
-            if len > 0 || failure.is_none() {
-                is_gone = self.full.send(Ok(Chunk { space, len, home })).is_err();
-            }
-            if let Some(error) = failure {
-                is_gone |= self.full.send(Err(error)).is_err();
-            }
-            if has_ended || is_gone {
-                return self.input;
-            }
+impl State {
+    /// Takes space for a chunk, unless nothing is to be read now.
+    fn begin(&mut self) -> Option<Space> {
+        if self.is_reading || self.has_ended {
+            return None;
+        }
+        let space = self.free.pop().or_else(|| {
+            self.fresh = self.fresh.checked_sub(1)?;
+            Some(vec![0; CHUNK].into())
+        });
+        self.is_reading = space.is_some();
+        space
+    }
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets those look again who wait for a change of the state.
+    fn tell(&self, state: MutexGuard<'_, State>) {
+        let is_awaited = state.waiting > 0;
+        drop(state);
+        if is_awaited {
+            self.changed.notify_all();
         }
     }
 
-    /// Returns space for a chunk, and waits for it if there are enough chunks: some come back at the latest when the consumer
-    /// is gone.
-    fn space(&mut self) -> Space {
-        loop {
-            self.free.extend(self.returned.try_iter());
-            if let Some(space) = self.free.pop() {
-                return space;
-            }
-            if self.fresh > 0 {
-                self.fresh -= 1;
-                return vec![0; CHUNK].into();
-            }
-            self.free.extend(self.returned.recv());
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting += 1;
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
+    }
+}
+
+/// The input, of which one thread at a time reads, and what was read.
+#[derive(Debug)]
+struct Shared<R> {
+    /// `None` once it was handed back.
+    input: Mutex<Option<R>>,
+    queue: Arc<Queue>,
+}
+
+impl<R: Read> Shared<R> {
+    /// Reads into a space that [`State::begin`] gave.
+    fn read(&self, mut space: Space) {
+        let turn = Turn(&self.queue);
+        let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+        let (len, failure) = match &mut *input {
+            Some(input) => fill_chunk(input, &mut space),
+            None => (0, None),
+        };
+        drop(input);
+        turn.end(space, len, failure);
+    }
+}
+
+/// The right to read, until it ends.
+struct Turn<'a>(&'a Queue);
+
+impl Turn<'_> {
+    fn end(self, space: Space, len: usize, failure: Option<Error>) {
+        let mut state = self.0.state();
+        // Bytes before an error are consumed before it; none are kept when the consumer is gone.
+        if len > 0 && !state.has_ended {
+            state.read.push_back((space, len));
         }
+        state.has_ended |= len == 0 || failure.is_some();
+        state.failure = failure;
+        state.is_reading = false;
+        self.0.tell(state);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.has_ended = true;
+        state.failure = Some(Error::other("the thread that reads ahead panicked"));
+        state.is_reading = false;
+        self.0.tell(state);
     }
 }
 
@@ -148,55 +206,128 @@ fn fill_chunk(input: &mut impl Read, buffer: &mut [u8]) -> (usize, Option<Error>
     (len, None)
 }
 
-impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
-    /// Starts to read. The thread ends with the input, with an error, or soon after this reader is dropped. A read
-    /// that blocks forever blocks only the thread and the end of its scope.
-    ///
-    /// # Errors
-    /// The thread cannot be created.
-    pub fn new(scope: &'scope Scope<'scope, '_>, input: R) -> io::Result<Self> {
-        // The number of chunks limits both channels.
-        let ((send, full), (home, returned)) = (channel(), channel());
-        let feeder = Feeder {
-            input,
-            full: send,
+/// The right to read ahead of a [`ReadAhead`].
+#[derive(Debug)]
+pub struct Reading<R>(Arc<Shared<R>>);
+
+impl<R: Read> Reading<R> {
+    /// Reads until the input ends, fails, or the consumer is gone: the work of a thread of its own. A read that blocks forever
+    /// blocks the thread, and all that wait for its end.
+    pub fn all(&self) {
+        let queue = &self.0.queue;
+        let mut state = queue.state();
+        while !state.has_ended {
+            state = match state.begin() {
+                Some(space) => {
+                    drop(state);
+                    self.0.read(space);
+                    queue.state()
+                }
+                None => queue.wait(state),
+            };
+        }
+    }
+
+    /// Reads a chunk. Returns false, at once, if another thread reads, the input has ended, or enough is read.
+    pub fn some(&self) -> bool {
+        let space = self.0.queue.state().begin();
+        space.is_some_and(|space| {
+            self.0.read(space);
+            true
+        })
+    }
+}
+
+/// A reader of an input that others read ahead.
+#[derive(Debug)]
+pub struct ReadAhead<R> {
+    shared: Arc<Shared<R>>,
+    /// True if this reader reads as well when nothing is read.
+    reads: bool,
+    present: Option<Arc<Chunk>>,
+    at: usize,
+    lent: usize,
+    /// True if a piece of the present chunk is counted as lent.
+    is_lent: bool,
+}
+
+impl<R> Drop for ReadAhead<R> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl<R> ReadAhead<R> {
+    /// Reads an input that a thread reads with [`Reading::all`].
+    pub fn by_thread(input: R) -> (Self, Reading<R>) {
+        Self::new(input, false)
+    }
+
+    /// Reads an input itself where no other thread has called [`Reading::some`] in time.
+    pub fn by_turns(input: R) -> (Self, Reading<R>) {
+        Self::new(input, true)
+    }
+
+    fn new(input: R, reads: bool) -> (Self, Reading<R>) {
+        let state = State {
             fresh: CHUNKS,
-            free: Vec::new(),
-            returned,
-            home,
+            ..State::default()
         };
-        let name = std::thread::Builder::new().name("read-ahead".to_owned());
-        let thread = name.spawn_scoped(scope, move || feeder.run())?;
-        Ok(Self {
-            full,
+        let shared = Arc::new(Shared {
+            input: Mutex::new(Some(input)),
+            queue: Arc::new(Queue {
+                state: Mutex::new(state),
+                changed: Condvar::new(),
+            }),
+        });
+        let reading = Reading(Arc::clone(&shared));
+        let reader = Self {
+            shared,
+            reads,
             present: None,
             at: 0,
             lent: 0,
             is_lent: false,
-            ended: false,
-            thread,
-        })
+        };
+        (reader, reading)
+    }
+
+    /// Ends the reading by others, soon.
+    fn close(&self) {
+        let queue = &self.shared.queue;
+        let mut state = queue.state();
+        state.has_ended = true;
+        queue.tell(state);
     }
 
     /// Hands back the input, of which more may be consumed than was read from this reader.
     ///
     /// # Errors
-    /// The thread panicked.
+    /// The thread panicked that read.
     pub fn finish(self) -> io::Result<R> {
-        let Self {
-            full,
-            present,
-            thread,
-            ..
-        } = self;
-        drop((full, present));
-        thread
-            .join()
-            .map_err(|_| Error::other("the thread that reads ahead panicked"))
+        self.close();
+        let queue = &self.shared.queue;
+        let mut state = queue.state();
+        while state.is_reading {
+            state = queue.wait(state);
+        }
+        drop(state);
+        let input = self.shared.input.lock().ok().and_then(|mut input| input.take());
+        input.ok_or_else(|| Error::other("the thread that reads ahead panicked"))
+    }
+
+    /// Returns the number of chunks of which pieces were lent since [`Self::forget_lent`].
+    pub fn lent(&self) -> usize {
+        self.lent
+    }
+
+    /// Counts anew: the holder of the pieces no longer waits for this reader before dropping them.
+    pub fn forget_lent(&mut self) {
+        (self.lent, self.is_lent) = (0, false);
     }
 }
 
-impl<R> ReadAhead<'_, R> {
+impl<R: Read> ReadAhead<R> {
     /// Returns the next bytes, at most `most` of them; none at the end. A holder of pieces of more than [`MOST_LENT`] chunks
     /// that reads on would wait for itself.
     ///
@@ -219,30 +350,13 @@ impl<R> ReadAhead<'_, R> {
         Ok(piece)
     }
 
-    /// Returns the number of chunks of which pieces were lent since [`Self::forget_lent`].
-    pub fn lent(&self) -> usize {
-        self.lent
-    }
-
-    /// Counts anew: the holder of the pieces no longer waits for this reader before dropping them.
-    pub fn forget_lent(&mut self) {
-        (self.lent, self.is_lent) = (0, false);
-    }
-
     /// Returns the bytes of the present chunk that are left, or else those of the next one; none at the end.
     fn show(&mut self) -> io::Result<&[u8]> {
         let is_done = self.present.as_ref().is_none_or(|chunk| self.at == chunk.len);
-        if is_done && !self.ended {
+        if is_done {
+            // Without pieces its space is free now.
             self.present = None;
-            let early = |_| {
-                Err(Error::new(
-                    ErrorKind::BrokenPipe,
-                    "the thread that reads ahead ended early",
-                ))
-            };
-            let message = self.full.recv().unwrap_or_else(early);
-            self.ended = !matches!(&message, Ok(chunk) if chunk.len > 0);
-            (self.present, self.at, self.is_lent) = (Some(Arc::new(message?)), 0, false);
+            (self.present, self.at, self.is_lent) = (self.next_chunk()?.map(Arc::new), 0, false);
         }
         let shown = self
             .present
@@ -250,9 +364,33 @@ impl<R> ReadAhead<'_, R> {
             .map(|chunk| &chunk.space[self.at..chunk.len]);
         Ok(shown.unwrap_or_default())
     }
+
+    /// Takes the next chunk, and reads it or waits for it if need be; `None` at the end.
+    fn next_chunk(&self) -> io::Result<Option<Chunk>> {
+        let queue = &self.shared.queue;
+        let mut state = queue.state();
+        loop {
+            if let Some((space, len)) = state.read.pop_front() {
+                let home = Some(Arc::clone(queue));
+                return Ok(Some(Chunk { space, len, home }));
+            }
+            if state.has_ended {
+                return state.failure.take().map_or(Ok(None), Err);
+            }
+            let space = if self.reads { state.begin() } else { None };
+            state = match space {
+                Some(space) => {
+                    drop(state);
+                    self.shared.read(space);
+                    queue.state()
+                }
+                None => queue.wait(state),
+            };
+        }
+    }
 }
 
-impl<R> Read for ReadAhead<'_, R> {
+impl<R: Read> Read for ReadAhead<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if out.is_empty() {
             return Ok(0);
@@ -266,100 +404,4 @@ impl<R> Read for ReadAhead<'_, R> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A reader that gives bytes in small pieces, and then an error or an end.
-    struct Pieces {
-        left: usize,
-        fails: bool,
-    }
-
-    impl Read for Pieces {
-        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-            if self.left == 0 && self.fails {
-                return Err(Error::other("as planned"));
-            }
-            let count = out.len().min(self.left).min(10_000);
-            out[..count].fill(7);
-            self.left -= count;
-            Ok(count)
-        }
-    }
-
-    #[test]
-    fn everything_comes_and_then_the_end() {
-        for left in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 10 * CHUNK + 5] {
-            std::thread::scope(|scope| {
-                let mut reader = ReadAhead::new(scope, Pieces { left, fails: false }).unwrap();
-                let mut bytes = Vec::new();
-                reader.read_to_end(&mut bytes).unwrap();
-                assert!(bytes.len() == left && bytes.iter().all(|byte| *byte == 7));
-                assert_eq!(reader.read(&mut [0]).unwrap(), 0);
-                assert_eq!(reader.finish().unwrap().left, 0);
-                let mut reader = ReadAhead::new(scope, Pieces { left, fails: true }).unwrap();
-                let mut bytes = Vec::new();
-                assert_eq!(
-                    reader.read_to_end(&mut bytes).unwrap_err().to_string(),
-                    "as planned"
-                );
-                assert_eq!(bytes.len(), left);
-            });
-        }
-    }
-
-    #[test]
-    fn nobody_has_to_read_to_the_end() {
-        let endless = Pieces {
-            left: usize::MAX,
-            fails: false,
-        };
-        std::thread::scope(|scope| {
-            let mut reader = ReadAhead::new(scope, endless).unwrap();
-            reader.read_exact(&mut [0; 100]).unwrap();
-            assert!(reader.finish().unwrap().left > 0);
-        });
-    }
-
-    #[test]
-    fn pieces_are_the_input_in_its_order() {
-        let bytes: Vec<u8> = (0..12 * CHUNK + 7).map(|at| (at % 251) as u8).collect();
-        std::thread::scope(|scope| {
-            let mut reader = ReadAhead::new(scope, &*bytes).unwrap();
-            let (mut kept, mut at) = (Vec::new(), 0);
-            while at < bytes.len() {
-                if reader.lent() == MOST_LENT {
-                    reader.forget_lent();
-                    kept.clear();
-                }
-                let piece = reader.lend(100_000).unwrap();
-                assert!(!piece.is_empty() && piece[..] == bytes[at..at + piece.len()]);
-                at += piece.len();
-                kept.push(piece);
-            }
-            assert!(reader.lend(1).unwrap().is_empty());
-        });
-    }
-
-    #[test]
-    fn a_chunk_whose_pieces_are_kept_is_not_used_again() {
-        let endless = Pieces {
-            left: usize::MAX,
-            fails: false,
-        };
-        std::thread::scope(|scope| {
-            let mut reader = ReadAhead::new(scope, endless).unwrap();
-            let kept: Vec<Piece> = (0..MOST_LENT).map(|_| reader.lend(u64::MAX).unwrap()).collect();
-            assert_eq!(reader.lent(), MOST_LENT);
-            // Others come meanwhile.
-            for _ in 0..3 * CHUNKS {
-                assert_eq!(reader.lend(u64::MAX).unwrap().len(), CHUNK);
-            }
-            assert!(kept.iter().all(|piece| piece.iter().all(|byte| *byte == 7)));
-            let spaces: std::collections::HashSet<_> = kept.iter().map(|piece| piece.as_ptr()).collect();
-            assert_eq!(spaces.len(), MOST_LENT);
-            drop(kept);
-            assert!(reader.finish().unwrap().left > 0);
-        });
-    }
-}
+mod tests;

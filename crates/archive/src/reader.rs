@@ -316,9 +316,9 @@ impl<R: Read, F: Framing> Reader<R, F> {
     }
 }
 
-impl<'scope, R, F: Framing> Reader<ReadAhead<'scope, R>, F> {
+impl<R: Read, F: Framing> Reader<ReadAhead<R>, F> {
     /// Reads `input` as [`Self::with_framing`] does. Contents of files that are taken by [`Self::next_piece`] are not copied.
-    pub fn lending(input: ReadAhead<'scope, R>, limits: Limits, framing: F) -> Self {
+    pub fn lending(input: ReadAhead<R>, limits: Limits, framing: F) -> Self {
         Self::of(Source::with_capacity(input, BLOCK), limits, framing)
     }
 
@@ -339,14 +339,14 @@ impl<'scope, R, F: Framing> Reader<ReadAhead<'scope, R>, F> {
             let within = self.current.path.to_string();
             return Err(ReadError::Truncated { position, within });
         }
-        self.framing.stored(&piece);
+        self.framing.lent(&piece);
         self.current.position = extent.offset + self.current.within + piece.len() as u64;
         self.current.advance(extent, piece.len() as u64);
         Ok(Some(piece))
     }
 
     /// Returns the input, to ask it about what it has lent.
-    pub fn input(&mut self) -> &mut ReadAhead<'scope, R> {
+    pub fn input(&mut self) -> &mut ReadAhead<R> {
         self.source.input()
     }
 }

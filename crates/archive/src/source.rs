@@ -93,7 +93,7 @@ impl<R: Read> Source<R> {
     }
 }
 
-impl<R> Source<ReadAhead<'_, R>> {
+impl<R: Read> Source<ReadAhead<R>> {
     /// Consumes up to `most` bytes and shares them; none at the end.
     pub(crate) fn lend(&mut self, most: u64) -> io::Result<Piece> {
         if self.start < self.end {

@@ -8,7 +8,7 @@ use crate::ArchiveError;
 use crate::ImagesError;
 use std::collections::HashMap;
 use std::io::{Cursor, Read};
-use tote_archive::{Change, Decoder, Expansion, Kind, Reader};
+use tote_archive::{Change, Compression, Decoder, Expansion, Kind, Reader};
 use tote_image::{Digest, MAX_CONFIG_BYTES};
 use tote_store::{Ingest, Limits, StoreError};
 
@@ -23,14 +23,19 @@ pub(crate) struct Contents {
     documents: HashMap<Vec<u8>, Vec<u8>>,
     layers: HashMap<Vec<u8>, Result<Digest, StoreError>>,
     links: HashMap<Vec<u8>, Vec<u8>>,
+    /// True if the archive itself is not compressed.
+    is_plain: bool,
 }
 
 impl Contents {
     /// Reads an archive, compressed or not, to its end.
     pub(crate) fn read(ingest: &Ingest<'_>, input: impl Read + Send) -> Result<Self, ImagesError> {
         let input = Decoder::new(input, Expansion::default()).map_err(ArchiveError::ImageInput)?;
+        let mut contents = Self {
+            is_plain: input.compression() == Compression::None,
+            ..Self::default()
+        };
         let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
-        let mut contents = Self::default();
         let mut room = DOCUMENTS;
         while let Some(change) = reader.next_change().map_err(ArchiveError::ImageArchive)? {
             let Change::Add(entry) = change else { continue };
@@ -77,11 +82,15 @@ impl Contents {
             return Ok(());
         }
         // A file shorter than a header is a marker such as VERSION.
-        if start.len() < 512 && tote_archive::Compression::sniff(&start) == tote_archive::Compression::None {
+        if start.len() < 512 && Compression::sniff(&start) == Compression::None {
             return Ok(());
         }
         let input = Decoder::new(Cursor::new(start).chain(input), Expansion::default());
-        let layer = ingest.add_layer(input.map_err(ArchiveError::ImageInput)?, Limits::default());
+        let input = input.map_err(ArchiveError::ImageInput)?;
+        let layer = match self.is_plain && input.compression() == Compression::None {
+            true => ingest.add_plain_layer(input, Limits::default()),
+            false => ingest.add_layer(input, Limits::default()),
+        };
         match layer {
             // An error of the store itself concerns the whole archive; a damaged file concerns only
             // the images that need it.

@@ -1,17 +1,33 @@
 //! Work shared by several threads.
 
+use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tote_sys::best_effort;
 
 /// Maximum number of threads; more would only wait for the file system's locks.
 const MOST: usize = 4;
 
 /// Returns the number of threads for many items.
 pub(crate) fn size() -> usize {
-    match std::thread::available_parallelism() {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    *SIZE.get_or_init(|| match std::thread::available_parallelism() {
         // Tests use a single thread, because injected faults are counted per thread.
         Ok(count) if !cfg!(test) => count.get().min(MOST),
         _ => 1,
+    })
+}
+
+/// Moves the present thread, a new one, to another processor than that of its maker; then it may run on all again. The kernel of a
+/// virtual machine does not count on a processor that sleeps: it leaves a new thread beside its maker until some ticks later.
+pub(crate) fn leave(maker: usize) {
+    let Ok(all) = sched_getaffinity(None) else {
+        return;
+    };
+    let mut others = all;
+    others.unset(maker);
+    if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
+        best_effort(sched_setaffinity(None, &all));
     }
 }
 
@@ -37,10 +53,17 @@ pub(crate) fn for_each<T: Sync, E: Send>(
             }
         }
     };
+    let maker = sched_getcpu();
     std::thread::scope(|scope| {
         for _ in 1..threads {
             // If no further thread can be created, the present ones do its work.
-            if std::thread::Builder::new().spawn_scoped(scope, take).is_err() {
+            if std::thread::Builder::new()
+                .spawn_scoped(scope, || {
+                    leave(maker);
+                    take();
+                })
+                .is_err()
+            {
                 break;
             }
         }

@@ -4,7 +4,7 @@ use crate::StoreError;
 use crate::dir::ADDING;
 use crate::error::WrongLayer;
 use crate::gap::Presence;
-use crate::intake::take_in_archive;
+use crate::intake::{ReadBy, take_in_archive};
 use crate::layer::{BLOBS, Layer};
 use crate::lock::Lock;
 use crate::store::{Store, sha256_hex};
@@ -127,7 +127,7 @@ impl<'a> Ingest<'a> {
         input: impl Read + Send,
         limits: Limits,
     ) -> Result<Layer, StoreError> {
-        let layer = self.take_in(Some(vacancy.diff_id), input, limits)?;
+        let layer = self.take_in(Some(vacancy.diff_id), (input, limits, ReadBy::Thread))?;
         best_effort(
             vacancy
                 .lock
@@ -141,18 +141,26 @@ impl<'a> Ingest<'a> {
     /// # Errors
     /// [`StoreError`].
     pub fn add_layer(&self, input: impl Read + Send, limits: Limits) -> Result<Layer, StoreError> {
-        self.take_in(None, input, limits)
+        self.take_in(None, (input, limits, ReadBy::Thread))
+    }
+
+    /// Adds a layer as [`Self::add_layer`] does, from an archive whose bytes need no more than copying: no thread of its own reads
+    /// them.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn add_plain_layer(&self, input: impl Read + Send, limits: Limits) -> Result<Layer, StoreError> {
+        self.take_in(None, (input, limits, ReadBy::Others))
     }
 
     fn take_in(
         &self,
         expected: Option<Digest>,
-        input: impl Read + Send,
-        limits: Limits,
+        input: (impl Read + Send, Limits, ReadBy),
     ) -> Result<Layer, StoreError> {
         self.store.note_unsynced()?;
         let (dir, unfinished) = self.store.layers.make_unfinished()?;
-        let taken = take_in_archive(self.store, &dir, expected, input, limits);
+        let taken = take_in_archive(self.store, &dir, expected, input);
         let moved = taken.and_then(
             |layer| match expected.filter(|expected| *expected != layer.diff_id) {
                 Some(expected) => Err(StoreError::WrongLayer(Box::new(WrongLayer {

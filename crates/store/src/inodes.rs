@@ -210,8 +210,8 @@ fn content_of(numbers: Option<&Numbers<'_>>, key: &Key, size: u64) -> Option<Str
 fn lead_to(file: &OwnedFd, content: &str, size: u64, names: Names) -> Result<(), Errno> {
     step()?;
     rustix::fs::ftruncate(file, size)?;
-    let redirect = format!("/{content}");
-    rustix::fs::fsetxattr(file, names.redirect, redirect.as_bytes(), XattrFlags::CREATE)?;
+    let redirect = [b"/", content.as_bytes()].concat();
+    rustix::fs::fsetxattr(file, names.redirect, &redirect, XattrFlags::CREATE)?;
     rustix::fs::fsetxattr(file, names.metacopy, &[], XattrFlags::CREATE)
 }
 

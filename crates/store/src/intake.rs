@@ -1,12 +1,14 @@
 //! Adding a layer from its archive.
 //!
-//! Three threads work, so that two processors are busy: one reads and decompresses the archive, the next parses it and
-//! hashes both the archive and each file, and the caller's own writes. Where the processor cannot hash two at once, the
-//! first thread hashes the archive. The threads share what was read instead of copying it. Only the caller's thread changes
-//! the store.
+//! A thread parses the archive and hashes both the archive and each file, and the caller's own writes. A third one reads and
+//! decompresses. Where reading only copies bytes, the two read by turns: they keep two processors busy, and a third thread would
+//! displace one of them each time it is woken. Where the processor cannot hash two at once, the reading thread hashes the archive.
+//! The threads share what was read instead of copying it. Only the caller's thread changes the store.
 
 use crate::StoreError;
+use crate::crew;
 use crate::dir::Dir;
+use crate::idle::Idle;
 use crate::key::Key;
 use crate::known::KNOWN;
 use crate::layer::{CONTENTS, FRAMING, Layer, LayerRecord, LayerSizes, Output, SIZES, Stored};
@@ -24,6 +26,15 @@ use tote_sys::has_sha256_twice;
 /// Number of batches on the way, so that short delays of one side do not stop the other.
 const DEPTH: usize = 4;
 
+/// Where an archive is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadBy {
+    /// A thread of its own: reading is work.
+    Thread,
+    /// The other threads by turns.
+    Others,
+}
+
 /// Reads a layer's archive, writes its files as objects and its records into `dir`. `expected` is for messages.
 ///
 /// # Errors
@@ -32,10 +43,16 @@ pub(crate) fn take_in_archive(
     store: &Store,
     dir: &Dir,
     expected: Option<Digest>,
-    input: impl Read + Send,
-    limits: Limits,
+    (input, limits, by): (impl Read + Send, Limits, ReadBy),
 ) -> Result<Layer, StoreError> {
-    take_in(store, dir, expected, (input, limits), has_sha256_twice())
+    let twice = has_sha256_twice();
+    // Hashing is work, and threads that look around before they sleep need processors of their own.
+    let by = if twice && crew::size() > 1 {
+        by
+    } else {
+        ReadBy::Thread
+    };
+    take_in(store, dir, expected, (input, limits, by), twice)
 }
 
 /// Does what [`take_in_archive`] does; the parser hashes the archive if `twice` says so.
@@ -46,22 +63,46 @@ pub(crate) fn take_in(
     store: &Store,
     dir: &Dir,
     expected: Option<Digest>,
-    (input, limits): (impl Read + Send, Limits),
+    (input, limits, by): (impl Read + Send, Limits, ReadBy),
     twice: bool,
 ) -> Result<Layer, StoreError> {
     let mut intake = Intake::new(store, dir)?;
     std::thread::scope(|scope| {
         let unreadable = |source| unreadable(expected, source);
-        let ahead = ReadAhead::new(scope, Hashing::new(input, !twice)).map_err(unreadable)?;
+        let input = Hashing::new(input, !twice);
+        let (ahead, reading) = match by {
+            ReadBy::Thread => {
+                let (ahead, reading) = ReadAhead::by_thread(input);
+                let thread = std::thread::Builder::new().name("read-ahead".to_owned());
+                let begun = thread.spawn_scoped(scope, move || reading.all());
+                begun.map_err(unreadable)?;
+                (ahead, None)
+            }
+            ReadBy::Others => {
+                let (ahead, reading) = ReadAhead::by_turns(input);
+                (ahead, Some(reading))
+            }
+        };
         let (full, taken) = sync_channel(DEPTH);
         let (emptied, empty) = channel();
-        let parser = Parser::new(ahead, (expected, limits), store.owners, (full, empty), twice);
+        let (idle, helped) = Idle::new(reading);
+        let parser = Parser::new(
+            ahead,
+            (expected, limits),
+            store.owners,
+            (full, empty),
+            (twice, helped),
+        );
+        let maker = rustix::thread::sched_getcpu();
         let parsing = std::thread::Builder::new()
             .name("parse".to_owned())
-            .spawn_scoped(scope, || parser.run())
+            .spawn_scoped(scope, move || {
+                crew::leave(maker);
+                parser.run()
+            })
             .map_err(unreadable)?;
         // The parser ends when its receiver is gone.
-        let written = intake.write(taken, &emptied);
+        let written = intake.write(taken, &emptied, &idle);
         let parsed = parsing
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -117,8 +158,13 @@ impl<'a> Intake<'a> {
     }
 
     /// Writes everything that is parsed, and gives the buffers back.
-    fn write(&mut self, parsed: Receiver<Parsed>, emptied: &Sender<Batch>) -> Result<(), StoreError> {
-        for parsed in parsed {
+    fn write(
+        &mut self,
+        parsed: Receiver<Parsed>,
+        emptied: &Sender<Batch>,
+        idle: &Idle<impl Read>,
+    ) -> Result<(), StoreError> {
+        while let Some(parsed) = idle.next(&parsed) {
             match parsed {
                 Parsed::Framing(bytes) => {
                     self.framing

@@ -129,6 +129,18 @@ impl Key {
         }
     }
 
+    /// Returns the key of a file that follows `before` in an archive: most have the attributes of the one before.
+    pub(crate) fn after(
+        before: &mut Option<(Attributes, [u8; 16])>,
+        content: ContentHash,
+        attributes: &Attributes,
+    ) -> Self {
+        let known = before.take().filter(|(known, _)| known == attributes);
+        let (_, attributes) =
+            *before.insert(known.unwrap_or_else(|| (attributes.clone(), attributes.hash())));
+        Self { content, attributes }
+    }
+
     /// Formats the name as `ab/<62 digits>-<32 digits>`; further copies have their number at the end.
     pub(crate) fn name(&self, copy: u32) -> String {
         let mut name = String::with_capacity(100);
@@ -221,6 +233,20 @@ mod tests {
         others[5].xattrs = vec![(b"user.a".to_vec(), b"b".to_vec())];
         for other in others {
             assert_ne!(Key::new([1; 32], &plain), Key::new([1; 32], &other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn keys_of_files_in_their_order() {
+        let plain = Attributes::default();
+        let other = Attributes {
+            mode: 0o644,
+            ..plain.clone()
+        };
+        let mut before = None;
+        for attributes in [&plain, &plain, &other, &other, &plain] {
+            let key = Key::after(&mut before, [1; 32], attributes);
+            assert_eq!(key, Key::new([1; 32], attributes));
         }
     }
 

@@ -47,6 +47,7 @@ mod expected;
 mod fault;
 mod gap;
 mod held;
+mod idle;
 mod image;
 mod index;
 mod ingest;

@@ -20,6 +20,9 @@ pub(crate) const ROOT: Number = 0;
 pub(crate) struct Model {
     inodes: Vec<Inode>,
     owners: Owners,
+    /// The directory of the entry that was added last, with its path: most entries follow one beside them. `None` once that path
+    /// may lead elsewhere.
+    beside: Option<(Vec<u8>, Number)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +63,7 @@ impl Model {
         Self {
             inodes: vec![root],
             owners,
+            beside: None,
         }
     }
 
@@ -112,6 +116,7 @@ impl Model {
         match change {
             Change::Add(entry) => self.add(layer, entry, content),
             Change::Whiteout(path) => {
+                self.beside = None;
                 if let Some((parent, name)) = path.split_last()
                     && let Some(parent) = self.find_dir(parent)?
                 {
@@ -120,6 +125,7 @@ impl Model {
                 Ok(())
             }
             Change::Opaque(path) => {
+                self.beside = None;
                 if let Some(dir) = self.find_dir(path.as_bytes())? {
                     self.hide_children(dir, layer);
                 }
@@ -137,7 +143,14 @@ impl Model {
             }
             return Ok(());
         };
-        let dir = self.make_dirs(parent, layer, entry.mtime)?;
+        let dir = match &self.beside {
+            Some((path, dir)) if path == parent => *dir,
+            _ => {
+                let dir = self.make_dirs(parent, layer, entry.mtime)?;
+                self.beside = Some((parent.to_vec(), dir));
+                dir
+            }
+        };
         let old = self.child(dir, name);
         let inode = match (&entry.kind, old) {
             // An existing directory is kept, with its content.
@@ -169,6 +182,10 @@ impl Model {
                 self.push(Inode { attributes, node })
             }
         };
+        // A replaced directory or symbolic link may be on the way to the directory.
+        if old.is_some_and(|old| old.inode != inode) {
+            self.beside = None;
+        }
         self.children(dir).insert(name.into(), Child { inode, layer });
         Ok(())
     }
@@ -369,5 +386,72 @@ impl Walk {
             self.rest.push_front(name.into());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Model;
+    use crate::key::Owners;
+    use tote_archive::{Change, Entry, EntryPath, Kind, Timestamp};
+
+    fn path(path: &str) -> EntryPath {
+        EntryPath::parse(path.as_bytes()).unwrap()
+    }
+
+    fn add(name: &str, kind: Kind) -> Change {
+        Change::Add(Entry {
+            path: path(name),
+            kind,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            mtime: Timestamp::default(),
+            xattrs: Vec::new(),
+        })
+    }
+
+    fn link(target: &str) -> Kind {
+        Kind::Symlink {
+            target: target.into(),
+        }
+    }
+
+    fn paths(layers: &[&[Change]]) -> Vec<String> {
+        let mut model = Model::new(Owners::Image);
+        for (number, layer) in layers.iter().enumerate() {
+            for change in *layer {
+                model.apply(number, change, None).unwrap();
+            }
+        }
+        let paths = model.paths().map(|(path, _)| path.to_string());
+        paths.collect()
+    }
+
+    /// Entries after another one of their directory, whose path leads elsewhere meanwhile.
+    #[test]
+    fn an_entry_lands_where_its_path_leads_now() {
+        let (x, y) = (add("d/x", Kind::Fifo), add("d/y", Kind::Fifo));
+        let replaced = [
+            add("e", Kind::Directory),
+            x.clone(),
+            add("d", link("e")),
+            y.clone(),
+        ];
+        assert_eq!(paths(&[&replaced]), ["/", "/d", "/e", "/e/y"]);
+        let turned = [add("d", link("e")), x.clone(), add("d", link("f")), y.clone()];
+        assert_eq!(
+            paths(&[&turned[..3], &turned[3..]]),
+            ["/", "/d", "/e", "/e/x", "/f", "/f/y"]
+        );
+        let itself = [
+            add("d", link(".")),
+            x.clone(),
+            add("d/d", Kind::Directory),
+            y.clone(),
+        ];
+        assert_eq!(paths(&[&itself]), ["/", "/d", "/d/y", "/x"]);
+        let hidden = [x, Change::Whiteout(path("d")), y];
+        assert_eq!(paths(&[&hidden[..1], &hidden[1..]]), ["/", "/d", "/d/y"]);
     }
 }

@@ -1,6 +1,7 @@
 //! From an archive to batches of files: one thread parses and hashes while another one writes.
 
 use crate::StoreError;
+use crate::idle::Helped;
 use crate::key::{Attributes, Key, Owners};
 use crate::twin::HashedFraming;
 use sha2::{Digest as _, Sha256};
@@ -155,7 +156,8 @@ impl Write for FramingOutput {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        let next = Vec::with_capacity(2 * FRAMING_PIECE);
+        // A larger one would be new memory each time.
+        let next = Vec::with_capacity(FRAMING_PIECE + FRAMING_PIECE / 4);
         let sent = self
             .full
             .send(Parsed::Framing(std::mem::replace(&mut self.pending, next)));
@@ -164,11 +166,13 @@ impl Write for FramingOutput {
 }
 
 /// The thread between the one that reads an archive and the one that writes its files.
-pub(crate) struct Parser<'scope, R> {
-    reader: Reader<ReadAhead<'scope, R>, HashedFraming<FramingOutput>>,
+pub(crate) struct Parser<R> {
+    reader: Reader<ReadAhead<R>, HashedFraming<FramingOutput>>,
     /// Digest of the layer, for messages.
     layer: Option<Digest>,
     owners: Owners,
+    /// Attributes of the file before, with their part of its key.
+    before: Option<(Attributes, [u8; 16])>,
     batch: Batch,
     full: SyncSender<Parsed>,
     empty: Receiver<Batch>,
@@ -197,23 +201,24 @@ impl From<StoreError> for Interrupted {
     }
 }
 
-impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
+impl<R: Read> Parser<R> {
     /// Parses `input`, sends batches to `full`, and takes used buffers from `empty`; hashes the archive if that is asked.
     pub(crate) fn new(
-        input: ReadAhead<'scope, R>,
+        input: ReadAhead<R>,
         (layer, limits): (Option<Digest>, Limits),
         owners: Owners,
         (full, empty): (SyncSender<Parsed>, Receiver<Batch>),
-        hashes_archive: bool,
+        (hashes_archive, helped): (bool, Helped),
     ) -> Self {
         let framing = FramingOutput {
             full: full.clone(),
             pending: Vec::new(),
         };
         Self {
-            reader: Reader::lending(input, limits, HashedFraming::new(framing, hashes_archive)),
+            reader: Reader::lending(input, limits, HashedFraming::new(framing, hashes_archive, helped)),
             layer,
             owners,
+            before: None,
             batch: Batch::default(),
             full,
             empty,
@@ -335,11 +340,11 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         stored == size
     }
 
-    fn found(&self, entry: Entry, hash: [u8; 32], size: u64) -> FoundFile {
+    fn found(&mut self, entry: Entry, hash: [u8; 32], size: u64) -> FoundFile {
         let attributes = Attributes::of(&entry, self.owners);
         FoundFile {
             number: self.reader.entry(),
-            key: Key::new(hash, &attributes),
+            key: Key::after(&mut self.before, hash, &attributes),
             size,
             attributes,
             entry,
@@ -357,9 +362,9 @@ impl<'scope, R: Read + Send + 'scope> Parser<'scope, R> {
         self.reader.input().forget_lent();
         let next = self.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
-        self.full
-            .send(Parsed::Changes(batch))
-            .map_err(|_| Interrupted::Writer)
+        let sent = self.full.send(Parsed::Changes(batch));
+        self.reader.framing().note_work();
+        sent.map_err(|_| Interrupted::Writer)
     }
 
     fn broken_off(&self, entry: &Entry, source: Error) -> StoreError {

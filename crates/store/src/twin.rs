@@ -4,9 +4,10 @@
 //! same byte, so a processor with instructions for SHA-256 takes each block into both hashes in the time of one. Without
 //! such instructions a thread of its own hashes the archive ([`crate::intake`]).
 
+use crate::idle::Helped;
 use sha2::block_api::compress256;
 use std::io::{Result, Write};
-use tote_archive::{Content, Framing, FramingWriter};
+use tote_archive::{Content, Framing, FramingWriter, Piece};
 use tote_image::Digest;
 use tote_sys::{Sha256State, sha256_twice};
 
@@ -105,16 +106,24 @@ pub(crate) struct HashedFraming<W> {
     /// `None` if another thread hashes the archive.
     archive: Option<BlockHash>,
     file: Option<BlockHash>,
+    /// The writer, which may help.
+    helped: Helped,
 }
 
 impl<W: Write> HashedFraming<W> {
-    /// Writes the framing to `out`; hashes the archive itself only if it is told so.
-    pub(crate) fn new(out: W, hashes_archive: bool) -> Self {
+    /// Writes the framing to `out`; hashes the archive itself only if it is told so, and a file with the help of another thread.
+    pub(crate) fn new(out: W, hashes_archive: bool, helped: Helped) -> Self {
         Self {
             framing: FramingWriter::new(out),
             archive: hashes_archive.then(BlockHash::new),
             file: None,
+            helped,
         }
+    }
+
+    /// Notes that the writer has other work than to help.
+    pub(crate) fn note_work(&self) {
+        self.helped.note_work();
     }
 
     /// Begins the hash of a file whose content is about to be read, and which has no holes.
@@ -157,6 +166,13 @@ impl<W: Write> Framing for HashedFraming<W> {
             (Some(archive), Some(file)) => archive.update_both(file, bytes),
             (Some(hash), None) | (None, Some(hash)) => hash.update(bytes),
             (None, None) => {}
+        }
+    }
+
+    fn lent(&mut self, piece: &Piece) {
+        match (&mut self.archive, &mut self.file) {
+            (Some(archive), Some(file)) => self.helped.update_both(archive, file, piece),
+            _ => self.stored(piece),
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::{Tar, add_image, add_layer, digest, options, store};
+use crate::intake::ReadBy;
 use crate::{Limits, Slot, Store, StoreError};
 use std::io::Read as _;
 
@@ -38,9 +39,14 @@ fn two_hashes_at_once_are_those_of_two_threads() {
         .sparse("large holes", 9_000_000, 512, &noise[..1_900_001])
         .file("odd", &noise[..1_500_001]);
     let archive = [tar.file("small", &noise[..65]).end(), sample()].concat();
-    let added = [false, true].map(|twice| {
+    let ways = [
+        (ReadBy::Thread, false),
+        (ReadBy::Thread, true),
+        (ReadBy::Others, true),
+    ];
+    let added = ways.map(|(by, twice)| {
         let (_dir, store) = store();
-        let (layer, contents) = take_in(&store, &archive, twice);
+        let (layer, contents) = take_in(&store, &archive, by, twice);
         for stored in &contents {
             let file = store.objects.dir.open_file(&stored.key.name(0)).unwrap();
             assert_eq!(crate::key::content_hash(file).unwrap(), stored.key.content);
@@ -50,12 +56,17 @@ fn two_hashes_at_once_are_those_of_two_threads() {
     });
     assert_eq!(added[0].0.diff_id, digest(&archive));
     assert_eq!(added[0].1.len(), 4);
-    assert!(added[0] == added[1]);
+    assert!(added[0] == added[1] && added[0] == added[2]);
 }
 
-fn take_in(store: &Store, archive: &[u8], twice: bool) -> (crate::Layer, Vec<crate::layer::Stored>) {
+fn take_in(
+    store: &Store,
+    archive: &[u8],
+    by: ReadBy,
+    twice: bool,
+) -> (crate::Layer, Vec<crate::layer::Stored>) {
     let (dir, _) = store.layers.make_unfinished().unwrap();
-    let input = (archive, Limits::default());
+    let input = (archive, Limits::default(), by);
     let layer = crate::intake::take_in(store, &dir, None, input, twice);
     (layer.unwrap(), crate::layer::contents(&dir).unwrap())
 }
@@ -76,10 +87,12 @@ fn reading_and_writing_never_wait_for_each_other() {
     }
     let mut archive = tar.end();
     archive.resize(archive.len() + 5_000_000, 0);
-    let (_dir, store) = store();
-    let (layer, contents) = take_in(&store, &archive, true);
-    assert_eq!(layer.diff_id, digest(&archive));
-    assert_eq!(contents.len(), 80);
+    for by in [ReadBy::Thread, ReadBy::Others] {
+        let (_dir, store) = store();
+        let (layer, contents) = take_in(&store, &archive, by, true);
+        assert_eq!(layer.diff_id, digest(&archive));
+        assert_eq!(contents.len(), 80);
+    }
 }
 
 #[test]
