@@ -22,7 +22,14 @@ pub(crate) fn default_up(home: &Home) -> Result<(Network, Option<Uplink>), Engin
             return Ok((network, None));
         }
         match bring_up(home, &network) {
-            Err(error) if is_in_the_way(&error) => record::remove_dir(home, DEFAULT_NETWORK)?,
+            Err(error) if is_in_the_way(&error) => {
+                record::remove_dir(home, DEFAULT_NETWORK)?;
+                if default_network(home).is_err() {
+                    // No other subnet is free, so it keeps the one that it had.
+                    network.write(home)?;
+                    return Err(error);
+                }
+            }
             up => return Ok((network, Some(up?))),
         }
     }

@@ -56,8 +56,15 @@ impl Store {
             }
         }
         for name in self.trash.names()? {
-            if is_leased(&self.trash, &name)? && !self.add_objects_of(&self.trash, &name, &mut needed)? {
-                return Ok(None);
+            if !is_leased(&self.trash, &name)? {
+                continue;
+            }
+            match self.add_objects_of(&self.trash, &name, &mut needed) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                // Another process has the lease, because it removes the tree.
+                Err(error) if error.errno() == Some(Errno::NOENT) && !is_used(&self.trash, &name)? => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(Some(needed))
@@ -104,7 +111,21 @@ fn objects_of(tree: &Dir) -> Result<Vec<Key>, StoreError> {
     Ok(keys)
 }
 
-/// True if a process uses a tree.
+/// True if a process uses a tree, and none removes it: users share the lease.
+fn is_used(dir: &Dir, name: &str) -> Result<bool, StoreError> {
+    let lease = format!("{name}/{LEASE}");
+    match Lock::of_present(dir, &lease, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) | Ok(None) => Ok(false),
+        // A removal that was broken off has no lease.
+        Ok(Some(lock)) => {
+            drop(lock);
+            is_leased(dir, name)
+        }
+        Err(errno) => Err(dir.failed("lock", lease)(errno)),
+    }
+}
+
+/// True if a process uses a tree, or removes it.
 fn is_leased(dir: &Dir, name: &str) -> Result<bool, StoreError> {
     let lease = format!("{name}/{LEASE}");
     match Lock::of_present(dir, &lease, FlockOperation::NonBlockingLockExclusive) {
