@@ -2,8 +2,8 @@
 //!
 //! Where two programs answer each other by turns, the next message comes some ten microseconds after the last one was passed on. To
 //! put this process to sleep and to wake it again, often on another processor that sleeps as well, takes longer than that. So
-//! after waits that were short the next one begins without sleep. It was in vain where the answer takes longer, or where other
-//! programs need the processor; after that more and more short waits are slept through.
+//! a wait that was short is followed by one that begins without sleep. That one is in vain if the answer takes longer, or if other
+//! programs need the processor; then this process sleeps through more and more short waits before it tries again.
 
 use rustix::event::Timespec;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const SHORT: Duration = Duration::from_micros(100);
 /// How long a wait goes on without sleep.
 const LONGEST: Duration = Duration::from_micros(50);
 
-/// How many short waits are slept through at first after one without sleep was in vain, which costs as much as some save.
+/// The fewest short waits that are slept through after one without sleep was in vain: it costs as much as some save.
 const FIRST_SLEPT: u32 = 8;
 
 /// The most short waits that are slept through after one without sleep was in vain.
@@ -25,9 +25,9 @@ const MOST_SLEPT: u32 = 4096;
 pub(crate) struct Alertness {
     /// Whether the last wait was short.
     is_short: bool,
-    /// Short waits that are slept through before one begins without sleep again.
+    /// Number of short waits that are still to be slept through.
     left: u32,
-    /// How many were the last time.
+    /// Number of short waits to sleep through after the last wait that was in vain.
     slept: u32,
 }
 
@@ -51,8 +51,8 @@ impl Alertness {
         happened
     }
 
-    /// Looks without sleep, and has other processes run that need the processor. It was in vain if it took long, and so if one of
-    /// them went on longer than the answer takes.
+    /// Looks without sleep, and yields the processor to processes that need it. Looking was in vain if it took long: the answer takes
+    /// longer, or another process kept the processor.
     fn look_on(
         &mut self,
         begun: Instant,

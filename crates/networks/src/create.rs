@@ -223,8 +223,8 @@ fn local(id: &ContainerId) -> Option<Subnet6> {
     Prefix::around(bytes.into(), 64)
 }
 
-/// The default network, which is made at its first use and keeps its subnet until the machine gets a route to it at a time when the network has no container. The caller
-/// holds the lock.
+/// The default network, which is made at its first use. It keeps its subnet until the machine gets a route to it at a time when the
+/// network has no container. The caller holds the lock.
 pub(crate) fn default_network(home: &Home) -> Result<Network, EngineError> {
     if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
         return Ok(network);
@@ -238,6 +238,17 @@ pub(crate) fn default_network(home: &Home) -> Result<Network, EngineError> {
     )?;
     network.write(home)?;
     Ok(network)
+}
+
+/// Gives a network another subnet; everything else of it stays. Returns false, and changes nothing, if no subnet is free. The caller
+/// holds the lock.
+pub(crate) fn choose_again(home: &Home, network: Network) -> Result<bool, EngineError> {
+    let Ok(subnet) = choose(&Taken::read(home, false)?.ipv4) else {
+        return Ok(false);
+    };
+    let ipv4 = Asked::NOTHING.within(subnet)?;
+    Network { ipv4, ..network }.write(home)?;
+    Ok(true)
 }
 
 /// The subnets that are in use.

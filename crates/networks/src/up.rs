@@ -2,7 +2,7 @@
 
 use super::AddressFault;
 use super::NetworkFault;
-use super::create::default_network;
+use super::create::{choose_again, default_network};
 use super::idle;
 use super::record::{self, Network};
 use super::rootless;
@@ -23,10 +23,7 @@ pub(crate) fn default_up(home: &Home) -> Result<(Network, Option<Uplink>), Engin
         }
         match bring_up(home, &network) {
             Err(error) if is_in_the_way(&error) => {
-                record::remove_dir(home, DEFAULT_NETWORK)?;
-                if default_network(home).is_err() {
-                    // No other subnet is free, so it keeps the one that it had.
-                    network.write(home)?;
+                if !choose_again(home, network)? {
                     return Err(error);
                 }
             }
