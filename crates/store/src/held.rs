@@ -116,7 +116,7 @@ fn is_used(dir: &Dir, name: &str) -> Result<bool, StoreError> {
     let lease = format!("{name}/{LEASE}");
     match Lock::of_present(dir, &lease, FlockOperation::NonBlockingLockShared) {
         Err(Errno::WOULDBLOCK) | Ok(None) => Ok(false),
-        // Nobody has the lease of a tree whose removal was broken off.
+        // A removal that was broken off leaves the lease free.
         Ok(Some(lock)) => {
             drop(lock);
             is_leased(dir, name)
