@@ -5,7 +5,7 @@ use std::process::Command;
 use std::{env, error::Error, fs};
 
 /// Options of the compiler: the smallest static program, which the kernel maps at a fixed address.
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "--crate-type=bin",
     "--edition=2024",
     "-Copt-level=s",
@@ -15,6 +15,7 @@ const OPTIONS: [&str; 12] = [
     "-Crelocation-model=static",
     "-Ctarget-feature=+crt-static",
     "-Cstrip=symbols",
+    "-Clink-self-contained=no",
     "-Clink-arg=-nostdlib",
     "-Clink-arg=-static",
     "-Clink-arg=-Wl,--build-id=none,-z,norelro,-z,noseparate-code",

@@ -1,5 +1,6 @@
 //! Building a package, and finding the executable that cargo made.
 
+use crate::musl;
 use crate::program::{cargo, read};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
@@ -15,7 +16,7 @@ pub(crate) const COMPARISON: &str = "compare";
 /// Profile of the shipped binary.
 pub(crate) const SHIPPED: &str = "dist";
 
-/// Builds a package in the shipped profile, and returns the path of its executable.
+/// Builds a package in the shipped profile, with [`musl`] if it is there, and returns the path of its executable.
 ///
 /// The compiler optimises the whole program, which takes minutes: `dist`, `hot` and everything that is measured or
 /// compared use it.
@@ -23,7 +24,19 @@ pub(crate) const SHIPPED: &str = "dist";
 /// # Errors
 /// The package is not in the workspace, does not compile, or does not have exactly one executable.
 pub(crate) fn shipped(workspace: &Workspace, package: &str) -> Result<PathBuf> {
-    executable(workspace, package, SHIPPED)
+    executable(
+        workspace,
+        package,
+        &[&["--profile", SHIPPED][..], &libc(&musl::target()?)].concat(),
+    )
+}
+
+/// Returns the options of cargo for that target, or for the host.
+pub(crate) fn libc(target: &Option<String>) -> Vec<&str> {
+    target
+        .iter()
+        .flat_map(|target| ["--target", target.as_str()])
+        .collect()
 }
 
 /// Builds a package in the release profile, which `cargo run --release` uses.
@@ -31,7 +44,7 @@ pub(crate) fn shipped(workspace: &Workspace, package: &str) -> Result<PathBuf> {
 /// # Errors
 /// Those of [`shipped`].
 pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
-    executable(workspace, package, "release")
+    executable(workspace, package, &["--profile", "release"])
 }
 
 /// Builds a package in the development profile, which the tests use, and which has the points at which they let tote die.
@@ -39,16 +52,18 @@ pub(crate) fn release(workspace: &Workspace, package: &str) -> Result<PathBuf> {
 /// # Errors
 /// Those of [`shipped`].
 pub(crate) fn development(workspace: &Workspace, package: &str) -> Result<PathBuf> {
-    executable(workspace, package, "dev")
+    executable(workspace, package, &["--profile", "dev"])
 }
 
-fn executable(workspace: &Workspace, package: &str, profile: &str) -> Result<PathBuf> {
+fn executable(workspace: &Workspace, package: &str, profile: &[&str]) -> Result<PathBuf> {
     if workspace.package(package).is_none() {
         bail!("the workspace has no package {package}: nothing to build");
     }
     let messages = read(
         cargo()
-            .args(["build", "--profile", profile, "--package", package, "--bins"])
+            .arg("build")
+            .args(profile)
+            .args(["--package", package, "--bins"])
             .arg("--message-format=json-render-diagnostics"),
     )?;
     match executables(&messages)?.as_slice() {

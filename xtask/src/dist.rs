@@ -2,6 +2,7 @@
 
 use crate::build::{COMPARISON, ENGINE, release, shipped};
 use crate::elf;
+use crate::musl;
 use crate::program::{program, read};
 use crate::test;
 use crate::workspace::Workspace;
@@ -9,6 +10,8 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    test::prepare_shipped()?;
+    musl::prepare()?;
     let built = shipped(workspace, ENGINE)?;
     let shipped = directory(workspace, "")?.join("tote");
     std::fs::copy(&built, &shipped).with_context(|| format!("copy {}", built.display()))?;
@@ -25,7 +28,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let sum = sum.split_whitespace().next().unwrap_or_default();
     println!("{}", shipped.display());
     println!("size    {} bytes", bytes.len());
-    println!("linkage static");
+    println!(
+        "linkage static, with {}",
+        musl::target()?.map_or("glibc", |_| "musl")
+    );
     println!("sha256  {sum}");
     Ok(())
 }

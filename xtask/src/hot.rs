@@ -9,7 +9,8 @@ mod map;
 mod order;
 mod scene;
 
-use crate::build::{ENGINE, SHIPPED, executables};
+use crate::build::{ENGINE, SHIPPED, executables, libc};
+use crate::musl;
 use crate::program::{cargo, program, read, succeed};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
@@ -29,9 +30,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let dir = workspace.target.join("hot");
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     let step = compile(&dir)?;
-    let traced = |profile, play: &dyn Fn(&Scene) -> Result<_>| {
+    let target = musl::target()?;
+    let traced = |profile, libc: &[&str], play: &dyn Fn(&Scene) -> Result<_>| {
         let map = dir.join(format!("{profile}.map"));
-        let tote = build(&map, profile)?;
+        let tote = build(&map, profile, libc)?;
         let (traces, bundles) = play(&Scene::set(&dir, tote, step.clone())?)?;
         let map = std::fs::read_to_string(&map).with_context(|| format!("read {}", map.display()))?;
         let pieces = map::pieces(&map);
@@ -46,8 +48,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     };
     // The release build has more functions: those that the shipped one has inlined. Its memory is tested for bundles.
     let builds = [
-        traced(SHIPPED, &Scene::play)?,
-        traced("release", &|scene| {
+        traced(SHIPPED, &libc(&target), &Scene::play)?,
+        traced("release", &[], &|scene| {
             let traces = scene.play_bundles()?;
             let bundles = traces.len();
             Ok((traces, bundles))
@@ -62,7 +64,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 
 /// Builds the binary in that profile with a linker map. Sections that are missing in it, compared with the usual one, do
 /// not change addresses.
-fn build(map: &Path, profile: &str) -> Result<PathBuf> {
+fn build(map: &Path, profile: &str, libc: &[&str]) -> Result<PathBuf> {
     let messages = read(
         cargo()
             .args([
@@ -74,6 +76,7 @@ fn build(map: &Path, profile: &str) -> Result<PathBuf> {
                 "--bin",
                 "tote",
             ])
+            .args(libc)
             .arg("--message-format=json-render-diagnostics")
             .args(["--", "-C"])
             .arg(format!("link-arg=-Wl,-Map={}", map.display())),

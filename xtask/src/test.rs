@@ -18,6 +18,7 @@ use anyhow::{Result, bail};
 use std::process::ExitCode;
 
 pub(crate) use e2e::{RUNNER, of_release, of_shipped};
+pub(crate) use packages::prepare_shipped;
 pub(crate) use tally::Tally;
 
 /// Choice of the tests to run.

@@ -67,9 +67,9 @@ fn in_machine(
     rootfs: &Path,
     spec: &tote_engine::Spec,
 ) -> Result<Option<(tote_engine::Spec, PathBuf)>, String> {
-    let by_name = std::env::args_os()
-        .next()
-        .is_some_and(|name| is_of_machines(&name));
+    let by_name = tote_engine::arguments()
+        .first()
+        .is_some_and(|name| is_of_machines(name));
     tote_engine::bundle_in_machine((dir, rootfs, spec), by_name).map_err(|error| chain(&error))
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn usage_error(error: &UsageError) -> ExitCode {
 
 /// Builds the text of `--help`. The name comes first, as in runc's, because scripts recognise a runtime by that.
 pub(crate) fn help(parsed: &Parsed) -> String {
-    let program = std::env::args_os().next().unwrap_or_default();
+    let program = tote_engine::arguments().into_iter().next().unwrap_or_default();
     let own = if is_called_so(&program) {
         let name = Path::new(&program).file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()

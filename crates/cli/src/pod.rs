@@ -94,7 +94,8 @@ pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         exit_policy: text("exit-policy"),
         labels: labels(&labelled),
         id_file: parsed.value("pod-id-file").map(Into::into),
-        command: std::env::args_os()
+        command: tote_engine::arguments()
+            .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
     };

@@ -25,7 +25,7 @@ pub(crate) fn called_as(program: &OsStr) -> Option<ExitCode> {
 
 fn attend() -> ExitCode {
     let warn = &mut |text: String| warning(&text);
-    let verdict = match std::env::args_os().nth(1) {
+    let verdict = match tote_engine::arguments().get(1) {
         None => tote_engine::attend_vm(warn),
         Some(_) => tote_engine::visit_vm(warn),
     };

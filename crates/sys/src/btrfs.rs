@@ -9,11 +9,11 @@ use std::ffi::CStr;
 const SUBVOL_CREATE: libc::Ioctl = 0x5000_940e;
 const SNAP_DESTROY: libc::Ioctl = 0x5000_940f;
 const SNAP_CREATE_V2: libc::Ioctl = 0x5000_9417;
-const TREE_SEARCH: libc::Ioctl = 0xd000_9411;
-const INO_LOOKUP: libc::Ioctl = 0xd000_9412;
+const TREE_SEARCH: libc::Ioctl = 0xd000_9411_u32 as libc::Ioctl;
+const INO_LOOKUP: libc::Ioctl = 0xd000_9412_u32 as libc::Ioctl;
 const QGROUP_CREATE: libc::Ioctl = 0x4010_942a;
-const QGROUP_LIMIT: libc::Ioctl = 0x8030_942b;
-const QUOTA_RESCAN_STATUS: libc::Ioctl = 0x8040_942d;
+const QGROUP_LIMIT: libc::Ioctl = 0x8030_942b_u32 as libc::Ioctl;
+const QUOTA_RESCAN_STATUS: libc::Ioctl = 0x8040_942d_u32 as libc::Ioctl;
 
 /// `BTRFS_SUPER_MAGIC`, linux/magic.h.
 const MAGIC: u32 = 0x9123_683e;

@@ -9,8 +9,8 @@ use rustix::fs::{Mode, OFlags};
 pub const SEED: usize = 64;
 
 /// `RNDADDENTROPY` and `RNDRESEEDCRNG`, which libc lacks.
-const ADD: libc::c_ulong = 0x4008_5203;
-const RESEED: libc::c_ulong = 0x5207;
+const ADD: libc::Ioctl = 0x4008_5203;
+const RESEED: libc::Ioctl = 0x5207;
 
 /// `struct rand_pool_info`.
 #[repr(C)]

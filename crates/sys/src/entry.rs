@@ -3,8 +3,12 @@
 use crate::outcome::best_effort;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
+use std::ffi::{CStr, OsString, c_char};
 use std::io::Write as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::process::ExitCode;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Makes this function the program's entry point, in place of `fn main`; the binary has to say `#![no_main]`.
 ///
@@ -17,11 +21,44 @@ macro_rules! entry {
             // SAFETY: the symbol `main` is defined once, with C's signature; the C library calls it once, with one
             // thread.
             #[unsafe(no_mangle)]
-            extern "C" fn main(_: i32, _: *const *const u8) -> i32 {
+            extern "C" fn main(count: i32, words: *const *const std::ffi::c_char) -> i32 {
+                // SAFETY: the C library passes the arguments that the kernel has put on the stack, which stay there.
+                unsafe { $crate::keep_arguments(count, words) };
                 $crate::enter($run)
             }
         };
     };
+}
+
+/// The arguments of the process: their number, and their addresses.
+///
+/// The standard library has them from its own entry point, or from glibc, but not from musl.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static WORDS: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
+
+/// Keeps the arguments of `main` for [`arguments`].
+///
+/// # Safety
+/// `words` points to `count` strings, which end with a null byte. Both stay as they are until the process ends.
+pub unsafe fn keep_arguments(count: i32, words: *const *const c_char) {
+    COUNT.store(usize::try_from(count).unwrap_or_default(), Ordering::Relaxed);
+    WORDS.store(words.cast_mut(), Ordering::Relaxed);
+}
+
+/// Returns the arguments of this process, with the program's name first.
+#[must_use]
+pub fn arguments() -> Vec<OsString> {
+    let words = WORDS.load(Ordering::Relaxed);
+    if words.is_null() {
+        #[expect(clippy::disallowed_methods, reason = "a test has the entry point of the standard library")]
+        return std::env::args_os().collect();
+    }
+    let text = |at: usize| {
+        // SAFETY: `keep_arguments` was given as many strings, which last as long as the process.
+        let word = unsafe { CStr::from_ptr(*words.add(at)) };
+        OsString::from_vec(word.to_bytes().to_vec())
+    };
+    (0..COUNT.load(Ordering::Relaxed)).map(text).collect()
 }
 
 /// Does the needed part of the standard library's start-up: descriptors 0 to 2 are open, a write to a closed pipe

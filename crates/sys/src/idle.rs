@@ -92,8 +92,12 @@ impl Footprint {
 
     /// Gives free memory of the heap back, and the part of the stack that is not in use.
     pub fn trim(&self) {
+        // musl gives back by itself what is free.
+        #[cfg(target_env = "gnu")]
         // SAFETY: malloc_trim only touches free memory; it may be called at any time.
-        unsafe { libc::malloc_trim(0) };
+        unsafe {
+            libc::malloc_trim(0)
+        };
         let here = std::ptr::from_ref(&self).addr();
         let (start, length) = self.stack;
         if start < here && here < start + length {

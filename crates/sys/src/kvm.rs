@@ -9,14 +9,14 @@ use rustix::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
 /// Requests of linux/kvm.h, with the sizes of their structures in them.
-const CREATE_VM: u64 = 0xae01;
-const GET_VCPU_MMAP_SIZE: u64 = 0xae04;
-const CREATE_VCPU: u64 = 0xae41;
-const SET_USER_MEMORY_REGION: u64 = 0x4020_ae46;
-const RUN: u64 = 0xae80;
-const SET_REGS: u64 = 0x4090_ae82;
-const GET_SREGS: u64 = 0x8138_ae83;
-const SET_SREGS: u64 = 0x4138_ae84;
+const CREATE_VM: libc::Ioctl = 0xae01;
+const GET_VCPU_MMAP_SIZE: libc::Ioctl = 0xae04;
+const CREATE_VCPU: libc::Ioctl = 0xae41;
+const SET_USER_MEMORY_REGION: libc::Ioctl = 0x4020_ae46;
+const RUN: libc::Ioctl = 0xae80;
+const SET_REGS: libc::Ioctl = 0x4090_ae82;
+const GET_SREGS: libc::Ioctl = 0x8138_ae83_u32 as libc::Ioctl;
+const SET_SREGS: libc::Ioctl = 0x4138_ae84;
 
 /// Reason of an exit: the guest has executed `hlt`.
 const EXIT_HLT: u32 = 5;
@@ -145,7 +145,7 @@ impl Drop for Shared {
 ///
 /// # Safety
 /// Where the request takes an address, the structure that it is for must be there.
-unsafe fn request(fd: &OwnedFd, request: u64, argument: usize) -> Result<i32, Errno> {
+unsafe fn request(fd: &OwnedFd, request: libc::Ioctl, argument: usize) -> Result<i32, Errno> {
     // SAFETY: the caller has given an argument that fits the request.
     match unsafe { libc::ioctl(fd.as_raw_fd(), request, argument) } {
         -1 => Err(errno()),

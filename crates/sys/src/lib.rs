@@ -110,7 +110,7 @@ pub use coming::ComingNetwork;
 pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
 pub use disk::mount_to_read;
 pub use entropy::{SEED, renew_entropy};
-pub use entry::enter;
+pub use entry::{arguments, enter, keep_arguments};
 pub use errand::{
     ContentOverlay, MountRights, SocketKind, Tree, Unlocked, device_mount, network_namespace, open_in,
     overlay, root_of, socket_in, socket_of, take_away, tree, user_namespace,

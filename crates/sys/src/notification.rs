@@ -8,7 +8,7 @@ use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 /// Size of a page on every machine that this program is built for, or a part of it.
 const PAGE: u64 = 4096;
 /// `SECCOMP_IOCTL_NOTIF_SET_FLAGS`, which libc lacks, and its flag `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`.
-const SET_FLAGS: libc::c_ulong = 0x4008_2104;
+const SET_FLAGS: libc::Ioctl = 0x4008_2104;
 const SYNC_WAKE_UP: u64 = 1;
 
 /// `struct seccomp_notif`.

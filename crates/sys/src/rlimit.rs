@@ -16,7 +16,7 @@ pub struct Limit {
 #[must_use]
 pub fn resource_by_name(name: &str) -> Option<u32> {
     let lower = name.to_ascii_lowercase();
-    Some(match lower.strip_prefix("rlimit_").unwrap_or(&lower) {
+    let number = match lower.strip_prefix("rlimit_").unwrap_or(&lower) {
         "as" => libc::RLIMIT_AS,
         "core" => libc::RLIMIT_CORE,
         "cpu" => libc::RLIMIT_CPU,
@@ -34,13 +34,15 @@ pub fn resource_by_name(name: &str) -> Option<u32> {
         "sigpending" => libc::RLIMIT_SIGPENDING,
         "stack" => libc::RLIMIT_STACK,
         _ => return None,
-    })
+    };
+    // Each C library has its own type for these numbers.
+    Some(number as u32)
 }
 
 /// Lets this process have as many descriptors as it may.
 pub fn raise_descriptor_limit() {
-    let raised =
-        hard_limit(libc::RLIMIT_NOFILE).and_then(|limit| set(libc::RLIMIT_NOFILE, limit.hard, limit.hard));
+    let descriptors = libc::RLIMIT_NOFILE as u32;
+    let raised = hard_limit(descriptors).and_then(|limit| set(descriptors, limit.hard, limit.hard));
     best_effort(raised);
 }
 

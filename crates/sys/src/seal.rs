@@ -141,7 +141,10 @@ fn start_over(mount: Result<OwnedFd, Errno>) -> Errno {
         name.push(value);
         name
     });
-    let (Some(args), Some(env)) = (texts(&mut std::env::args_os()), texts(&mut { environment })) else {
+    let (Some(args), Some(env)) = (
+        texts(&mut crate::entry::arguments().into_iter()),
+        texts(&mut { environment }),
+    ) else {
         return Errno::INVAL;
     };
     let program = Program::new(args, env);

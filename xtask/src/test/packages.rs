@@ -2,6 +2,7 @@
 
 use super::is_root;
 use crate::elf;
+use crate::musl;
 use crate::program::{program, succeed};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -165,15 +166,29 @@ const ENGINES: &[Need] = &[
 ///
 /// A failed installation is not an error here: the tests that need the program are skipped or fail, and report it.
 pub(super) fn prepare() -> Result<()> {
-    let missing = missing();
-    if missing.is_empty() {
+    prepare_with(&[])
+}
+
+/// Does so for the shipped binary, which is built with one more program.
+pub(crate) fn prepare_shipped() -> Result<()> {
+    prepare_with(&[need(
+        musl::COMPILER,
+        "musl-tools",
+        "compiles the C code of the shipped binary",
+    )])
+}
+
+fn prepare_with(more: &[Need]) -> Result<()> {
+    let missing = || missing(more);
+    let found = missing();
+    if found.is_empty() {
         return Ok(());
     }
     let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     if is_root()? && is_debian(&os_release) {
-        install(&missing);
+        install(&found);
     }
-    for need in self::missing() {
+    for need in missing() {
         println!(
             "missing: {} (Debian package {}): {}",
             need.program, need.package, need.why
@@ -186,10 +201,10 @@ pub(super) fn prepare() -> Result<()> {
 /// host's `/usr`, must find the programs too.
 const DIRECTORIES: &[&str] = &["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
 
-fn missing() -> Vec<&'static Need> {
+fn missing(more: &[Need]) -> Vec<&Need> {
     let lacks = |need: &&Need| find(need.program, need.linked == Linkage::Static).is_none();
     let engines = std::env::var_os("CI").map_or(&[][..], |_| ENGINES);
-    NEEDS.iter().chain(engines).filter(lacks).collect()
+    NEEDS.iter().chain(engines).chain(more).filter(lacks).collect()
 }
 
 fn find(name: &str, only_static: bool) -> Option<PathBuf> {

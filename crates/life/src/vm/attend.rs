@@ -103,7 +103,7 @@ pub fn visit(warn: &mut dyn FnMut(String)) -> Result<Verdict, VmFault> {
     let plan = unpacked(|name| std::env::var(name).ok())?;
     let name = member()?.map(|member| member.name);
     let streams = Streams::own()?;
-    if std::env::args_os().nth(1).is_some_and(|word| word == BRING) {
+    if tote_sys::arguments().get(1).is_some_and(|word| word == BRING) {
         return Ok(tote_vmm::bring(name.as_deref(), &plan, streams, warn));
     }
     let name = name.as_deref().unwrap_or(tote_vmm::NAME);
