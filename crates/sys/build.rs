@@ -5,7 +5,7 @@ use std::process::Command;
 use std::{env, error::Error, fs};
 
 /// Options of the compiler: the smallest static program, which the kernel maps at a fixed address.
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 12] = [
     "--crate-type=bin",
     "--edition=2024",
     "-Copt-level=s",
@@ -15,7 +15,6 @@ const OPTIONS: [&str; 13] = [
     "-Crelocation-model=static",
     "-Ctarget-feature=+crt-static",
     "-Cstrip=symbols",
-    "-Clink-self-contained=no",
     "-Clink-arg=-nostdlib",
     "-Clink-arg=-static",
     "-Clink-arg=-Wl,--build-id=none,-z,norelro,-z,noseparate-code",
@@ -37,6 +36,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .args(OPTIONS)
         .arg("-o")
         .arg(&out);
+    if env::var("CARGO_CFG_TARGET_ENV")? == "musl" {
+        // The compiler would add the entry point of its musl.
+        compiler.arg("-Clink-self-contained=no");
+    }
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         compiler.arg(format!("-Clinker={linker}"));
     }
