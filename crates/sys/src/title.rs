@@ -45,9 +45,10 @@ fn move_environment((start, length): Place) {
             return;
         }
         if let Some(at) = (text as usize).checked_sub(start).filter(|at| *at < length) {
-            // SAFETY: the array is memory of this process that the C library changes as well; the new pointer leads to a copy of the same
-            // string, which ends with a zero in the copy at the latest.
-            unsafe { *entry = copy.add(at).cast() };
+            // SAFETY: the copy is longer than `at`, and ends with a zero, so the same string is at that place of it.
+            let moved = unsafe { copy.add(at) };
+            // SAFETY: the array is memory of this process that the C library changes as well.
+            unsafe { *entry = moved.cast() };
         }
         // SAFETY: this entry was not the null pointer that ends the array, so there is a next one.
         entry = unsafe { entry.add(1) };
@@ -93,6 +94,7 @@ mod tests {
         if std::env::var_os(ALONE).is_none() {
             let own = std::env::current_exe().unwrap();
             let name = "title::tests::variables_keep_their_values";
+            #[expect(clippy::disallowed_methods, reason = "it is this program itself")]
             let mut alone = std::process::Command::new(own);
             alone
                 .args(["--exact", name, "--test-threads=1"])
