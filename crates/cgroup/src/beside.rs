@@ -1,8 +1,10 @@
 //! Present group of a process, for another process that has to be beside it.
 
 use crate::error::Error;
+use crate::layout::STANDARD;
 use crate::place::GroupPlace;
 use crate::{Cgroup, Controllers, Layout};
+use std::path::Path;
 
 /// Opens the groups of a record, with the v2 directory in which that process is now instead of the recorded one.
 ///
@@ -38,10 +40,24 @@ pub fn record_of(pid: u32) -> Result<String, Error> {
             .map(|hierarchy| GroupPlace::v2(hierarchy.own_dir()));
         v1.chain(v2).collect::<Vec<_>>()
     };
-    let mounts = mounts()?;
-    let own = dirs(layout_of(std::process::id(), &mounts)?);
-    let its = dirs(layout_of(pid, &mounts)?).into_iter();
+    let (own, its) = both(pid)?;
+    let (own, its) = (dirs(own), dirs(its).into_iter());
     Ok(GroupPlace::record(its.filter(|place| !own.contains(place))))
+}
+
+/// Returns the layouts of this process and of another one, without the list of this process's mounts where cgroups are in the usual
+/// place: the kernel takes longer to write that list than to look at twenty directories.
+fn both(pid: u32) -> Result<(Layout, Layout), Error> {
+    let (own, its) = (groups_of(std::process::id())?, groups_of(pid)?);
+    if let Some(layouts) = usual(&own).and_then(|layout| Some((layout, usual(&its)?))) {
+        return Ok(layouts);
+    }
+    let mounts = mounts()?;
+    Ok((Layout::parse(&own, &mounts), Layout::parse(&its, &mounts)))
+}
+
+fn usual(groups: &str) -> Option<Layout> {
+    Layout::standard(groups, Path::new(STANDARD))
 }
 
 /// Returns this process's mounts, through which every process's groups are seen.
@@ -50,7 +66,11 @@ fn mounts() -> Result<String, Error> {
 }
 
 fn layout_of(pid: u32, mounts: &str) -> Result<Layout, Error> {
-    Ok(Layout::parse(&read(format!("/proc/{pid}/cgroup"))?, mounts))
+    Ok(Layout::parse(&groups_of(pid)?, mounts))
+}
+
+fn groups_of(pid: u32) -> Result<String, Error> {
+    read(format!("/proc/{pid}/cgroup"))
 }
 
 fn read(path: String) -> Result<String, Error> {
@@ -63,6 +83,16 @@ fn read(path: String) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_ways_find_the_same_groups() {
+        let mounts = mounts().unwrap();
+        for pid in [1, std::process::id()] {
+            let Ok((own, its)) = both(pid) else { continue };
+            assert_eq!(own, layout_of(std::process::id(), &mounts).unwrap());
+            assert_eq!(its, layout_of(pid, &mounts).unwrap(), "{pid}");
+        }
+    }
 
     #[test]
     fn groups_of_the_caller_are_left_out() {

@@ -82,6 +82,8 @@ pub(crate) fn read_fd(fd: BorrowedFd<'_>, guess: usize) -> Result<String, Errno>
         }
     }
     text.truncate(len);
+    // The unused room would be a page that the next file has to touch.
+    text.shrink_to_fit();
     Ok(match String::from_utf8(text) {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),

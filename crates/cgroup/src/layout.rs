@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Place where every distribution mounts cgroups.
-const STANDARD: &str = "/sys/fs/cgroup";
+pub(crate) const STANDARD: &str = "/sys/fs/cgroup";
 const CGROUP_SUPER_MAGIC: u64 = 0x0027_e0eb;
 const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
@@ -147,7 +147,7 @@ impl Layout {
 
     /// Returns the layout if every hierarchy of `own` is in the place that systemd and cgroupfs-mount chose, else
     /// `None`.
-    fn standard(own: &str, root: &Path) -> Option<Self> {
+    pub(crate) fn standard(own: &str, root: &Path) -> Option<Self> {
         let unified = match file_system(root)? {
             CGROUP2_SUPER_MAGIC => root.to_path_buf(),
             TMPFS_MAGIC => root.join("unified"),

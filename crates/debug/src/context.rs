@@ -52,13 +52,18 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
         read_proc_text(format!("/proc/{pid}/{name}"))
             .map_err(|source| unreadable((pid, start_time), target, source))
     };
-    let (status, uid_map, gid_map) = (
-        read("status")?,
-        IdMapping::read(&read("uid_map")?),
-        IdMapping::read(&read("gid_map")?),
-    );
+    let status = read("status")?;
     let namespaces = namespaces(pid);
     let has_user = namespaces.iter().any(|one| one.kind == NamespaceType::User);
+    // In the namespace that this process is in, an id is the same for both.
+    let (uid_map, gid_map) = if has_user {
+        (
+            IdMapping::read(&read("uid_map")?),
+            IdMapping::read(&read("gid_map")?),
+        )
+    } else {
+        Default::default()
+    };
     let env = read("environ")?;
     let oom_score_adj = read("oom_score_adj")?.trim().parse().ok();
     let label = label_of(tote_runtime::security_module(), read)?;
@@ -80,8 +85,8 @@ pub(super) fn of_process(pid: u32, target: &str) -> Result<Target, DebugError> {
     };
     let linux = Linux {
         namespaces,
-        uid_mappings: if has_user { uid_map } else { Vec::new() },
-        gid_mappings: if has_user { gid_map } else { Vec::new() },
+        uid_mappings: uid_map,
+        gid_mappings: gid_map,
         ..Linux::default()
     };
     let cgroup = tote_cgroup::record_of(pid).map_err(|source| DebugError::Cgroup {

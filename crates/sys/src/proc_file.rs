@@ -26,6 +26,8 @@ pub fn read_proc(path: impl AsRef<Path>) -> Result<Vec<u8>> {
         }
     }
     bytes.truncate(length);
+    // A caller keeps some of these files, and their unused rooms would each be a page that the next file has to touch.
+    bytes.shrink_to_fit();
     Ok(bytes)
 }
 

@@ -1,6 +1,11 @@
 //! Text that `ps` shows for this process, in place of the one inherited by fork(2).
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
+
+unsafe extern "C" {
+    /// environ(7) of the C library.
+    static environ: *mut *mut c_char;
+}
 
 /// Puts a text in the place of this process's arguments, as far as there is room, and moves its environment to where
 /// `/proc/PID/environ` does not show it. Users of the host may read a process's arguments, and so may a container
@@ -14,18 +19,40 @@ pub fn set_title(title: &CStr) {
     let Some([arguments, environment]) = places(&stat) else {
         return;
     };
-    for (name, value) in std::env::vars_os() {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "it moves the variable and does not change it"
-        )]
-        // SAFETY: this process has one thread, so nothing reads the environment meanwhile.
-        unsafe {
-            std::env::set_var(name, value)
-        };
-    }
+    move_environment(environment);
     overwrite(arguments, title.to_bytes());
     overwrite(environment, b"");
+}
+
+/// Copies the environment, and lets the C library find its variables in the copy. That is one piece of memory: a session overwrites it
+/// in a process that shares it with its parent, where each page costs a copy.
+fn move_environment((start, length): Place) {
+    let mut copy = Vec::with_capacity(length + 1);
+    // SAFETY: the kernel has put `length` bytes of environment there, as in `overwrite`.
+    copy.extend_from_slice(unsafe { std::slice::from_raw_parts(start as *const u8, length) });
+    copy.push(0);
+    // The environment is there until this process ends.
+    let copy = copy.leak().as_mut_ptr();
+    // SAFETY: the process has one thread, so nothing changes the pointer or the array meanwhile.
+    let mut entry = unsafe { environ };
+    if entry.is_null() {
+        return;
+    }
+    loop {
+        // SAFETY: the array ends with a null pointer, which ends this loop.
+        let text = unsafe { *entry };
+        if text.is_null() {
+            return;
+        }
+        if let Some(at) = (text as usize).checked_sub(start).filter(|at| *at < length) {
+            // SAFETY: the copy is longer than `at`, and ends with a zero, so the same string is at that place of it.
+            let moved = unsafe { copy.add(at) };
+            // SAFETY: the array is memory of this process that the C library changes as well.
+            unsafe { *entry = moved.cast() };
+        }
+        // SAFETY: this entry was not the null pointer that ends the array, so there is a next one.
+        entry = unsafe { entry.add(1) };
+    }
 }
 
 /// Start and length of the memory where the kernel has put arguments or environment.
@@ -59,6 +86,36 @@ fn overwrite((start, length): Place, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The work of this test is done in a process of its own, because it changes the environment.
+    #[test]
+    fn variables_keep_their_values() {
+        const ALONE: &str = "TOTE_TEST_TITLE";
+        if std::env::var_os(ALONE).is_none() {
+            let own = std::env::current_exe().unwrap();
+            let name = "title::tests::variables_keep_their_values";
+            #[expect(clippy::disallowed_methods, reason = "it is this program itself")]
+            let mut alone = std::process::Command::new(own);
+            alone
+                .args(["--exact", name, "--test-threads=1"])
+                .env(ALONE, "a=b");
+            let ended = alone.output().unwrap();
+            assert!(
+                ended.status.success(),
+                "{}",
+                String::from_utf8_lossy(&ended.stdout)
+            );
+            return;
+        }
+        let before: Vec<_> = std::env::vars_os().collect();
+        set_title(c"another");
+        assert_eq!(std::env::var(ALONE).as_deref(), Ok("a=b"));
+        assert!(std::env::vars_os().eq(before), "nor their order");
+        let shown = std::fs::read("/proc/self/environ").unwrap();
+        assert!(shown.iter().all(|byte| *byte == 0));
+        let title = std::fs::read("/proc/self/cmdline").unwrap();
+        assert!(title.starts_with(b"another\0"));
+    }
 
     #[test]
     fn the_places_are_found() {

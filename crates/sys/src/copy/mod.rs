@@ -72,6 +72,8 @@ pub(crate) fn copy_tree(copy: &TreeCopy) -> Result<(), Errno> {
 }
 
 /// Copies a directory or a regular file of an image to a name that does not exist yet. `from` may be held by O_PATH.
+// Inlined, the 80 KiB of its buffers would be in the frame of every new process, which touches each page when it begins.
+#[inline(never)]
 pub(crate) fn copy_to(
     from: BorrowedFd<'_>,
     dir: BorrowedFd<'_>,
@@ -108,6 +110,8 @@ pub fn copy_below(from: BorrowedFd<'_>, to: BorrowedFd<'_>, how: CopyMode) -> Re
 ///
 /// # Errors
 /// Those of [`copy_below`].
+// As `copy_to`.
+#[inline(never)]
 pub fn copy_linked(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
