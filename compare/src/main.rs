@@ -36,7 +36,10 @@ use tote_testkit::FakeRegistry;
 
 /// Runs the command line. Exit codes: 0 if all was measured and sound; 1 for runs that failed, lies or leaks; 2 without
 /// a result; 130 and 143 after a signal.
-#[expect(clippy::disallowed_methods, reason = "the entry point is the standard library's")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the entry point is the standard library's"
+)]
 fn main() -> ExitCode {
     let result = arguments::parse(std::env::args_os().skip(1)).and_then(|(action, options)| match action {
         Action::Help => {

@@ -142,6 +142,25 @@ mod tests {
     }
 
     #[test]
+    fn the_shipped_build_optimises_what_the_release_build_leaves_out() {
+        let manifest = include_str!("../../Cargo.toml");
+        let (release, shipped) = manifest.split_once("[profile.dist.package]").unwrap();
+        let left_out: Vec<_> = release
+            .lines()
+            .filter_map(|line| line.strip_suffix(".opt-level = 0"))
+            .collect();
+        assert!(!left_out.is_empty());
+        for package in left_out {
+            assert!(
+                shipped
+                    .lines()
+                    .any(|line| line == format!("{package}.opt-level = 3")),
+                "{package}: a profile has the settings of that which it inherits from"
+            );
+        }
+    }
+
+    #[test]
     fn programs_without_tests_are_left_out() {
         let messages = r#"{"reason":"compiler-artifact","profile":{"test":false},"executable":"/t/debug/a","manifest_path":"/w/a/Cargo.toml"}
 {"reason":"compiler-artifact","profile":{"test":true},"executable":"/t/debug/deps/a-1","manifest_path":"/w/a/Cargo.toml","target":{"src_path":"/w/a/tests/b.rs"}}

@@ -62,7 +62,10 @@ usage: cargo xtask COMMAND
                                   do lines of docker's reference end with tote as with docker
 ";
 
-#[expect(clippy::disallowed_methods, reason = "the entry point is the standard library's")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the entry point is the standard library's"
+)]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

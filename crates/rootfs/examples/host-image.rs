@@ -9,7 +9,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 use tote_rootfs::HostImage;
 
-#[expect(clippy::disallowed_methods, reason = "the entry point is the standard library's")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the entry point is the standard library's"
+)]
 fn main() -> Result<(), Box<dyn Error>> {
     let cache_dir = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: host-image CACHE-DIR")?);
     let begin = Instant::now();

@@ -50,12 +50,19 @@ pub unsafe fn keep_arguments(count: i32, words: *const *const c_char) {
 pub fn arguments() -> Vec<OsString> {
     let words = WORDS.load(Ordering::Relaxed);
     if words.is_null() {
-        #[expect(clippy::disallowed_methods, reason = "a test has the entry point of the standard library")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test has the entry point of the standard library"
+        )]
         return std::env::args_os().collect();
     }
     let text = |at: usize| {
-        // SAFETY: `keep_arguments` was given as many strings, which last as long as the process.
-        let word = unsafe { CStr::from_ptr(*words.add(at)) };
+        // SAFETY: `keep_arguments` was given an array of more pointers than `at`.
+        let place = unsafe { words.add(at) };
+        // SAFETY: the place is within that array, which lasts as long as the process.
+        let word = unsafe { *place };
+        // SAFETY: `keep_arguments` was given strings that end with a null byte and last as long as the process.
+        let word = unsafe { CStr::from_ptr(word) };
         OsString::from_vec(word.to_bytes().to_vec())
     };
     (0..COUNT.load(Ordering::Relaxed)).map(text).collect()

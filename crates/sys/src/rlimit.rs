@@ -36,14 +36,15 @@ pub fn resource_by_name(name: &str) -> Option<u32> {
         _ => return None,
     };
     // Each C library has its own type for these numbers.
-    Some(number as u32)
+    u32::try_from(i64::from(number)).ok()
 }
 
 /// Lets this process have as many descriptors as it may.
 pub fn raise_descriptor_limit() {
-    let descriptors = libc::RLIMIT_NOFILE as u32;
-    let raised = hard_limit(descriptors).and_then(|limit| set(descriptors, limit.hard, limit.hard));
-    best_effort(raised);
+    let Some(descriptors) = resource_by_name("nofile") else {
+        return;
+    };
+    best_effort(hard_limit(descriptors).and_then(|limit| set(descriptors, limit.hard, limit.hard)));
 }
 
 /// Returns this process's limit.
