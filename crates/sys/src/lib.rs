@@ -88,6 +88,8 @@ mod signal;
 mod socket;
 mod source;
 mod start;
+#[cfg(any(test, target_env = "musl"))]
+mod strerror;
 mod switch;
 mod tap;
 mod text;
