@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: builds the engine as it is shipped and the benchmark harness for release, and runs the
 //! harness.
 
-use crate::build::{ENGINE, release, shipped};
+use crate::build::release;
+use crate::dist;
 use crate::program::program;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -12,7 +13,7 @@ const HARNESS: &str = "bench";
 
 /// Replaces this process by the harness, so that it does not disturb the measurement.
 pub(crate) fn run(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
-    let tote = shipped(workspace, ENGINE)?;
+    let tote = dist::engine(workspace)?;
     let harness = release(workspace, HARNESS)?;
     let mut command = program(&harness);
     let error = command.arg("--tote").arg(tote).args(arguments).exec();

@@ -62,7 +62,7 @@ use tote_options::Parsed;
 #[cfg(not(test))]
 tote_engine::entry!(crate::main);
 
-/// musl's allocator gets and gives back memory page by page: 60 system calls of a start of a container.
+/// musl's allocator gets and gives back memory page by page: 50 system calls of a start of a container.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
