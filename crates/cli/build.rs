@@ -7,21 +7,20 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=hot.ld");
-    if var("PROFILE").is_ok_and(|profile| profile == "release") {
-        let linker = match var("CARGO_CFG_TARGET_ENV").as_deref() {
-            // The compiler links these programs with lld without being asked to.
-            Ok("gnu") => Some(Vec::new()),
-            Ok("musl") => lld().map(|dir| vec![format!("-B{}", dir.display()), "-fuse-ld=lld".to_owned()]),
-            _ => None,
-        };
-        let here = var("CARGO_MANIFEST_DIR").unwrap_or_default();
-        for argument in linker.into_iter().flat_map(|mut arguments| {
-            arguments.push(format!("-Wl,-T,{here}/hot.ld"));
-            arguments
-        }) {
-            println!("cargo::rustc-link-arg-bin=tote={argument}");
-        }
+    if !var("PROFILE").is_ok_and(|profile| profile == "release") {
+        return;
     }
+    match (var("CARGO_CFG_TARGET_ENV").as_deref(), lld()) {
+        // The compiler links these programs with lld without being asked to.
+        (Ok("gnu"), _) => {}
+        (Ok("musl"), Some(directory)) => {
+            println!("cargo::rustc-link-arg-bin=tote=-B{}", directory.display());
+            println!("cargo::rustc-link-arg-bin=tote=-fuse-ld=lld");
+        }
+        _ => return,
+    }
+    let here = var("CARGO_MANIFEST_DIR").unwrap_or_default();
+    println!("cargo::rustc-link-arg-bin=tote=-Wl,-T,{here}/hot.ld");
 }
 
 /// Returns the directory in which a C compiler finds the `ld.lld` that came with this Rust compiler; `None` if none came.

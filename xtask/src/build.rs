@@ -27,15 +27,15 @@ pub(crate) fn shipped(workspace: &Workspace, package: &str) -> Result<PathBuf> {
     executable(
         workspace,
         package,
-        &[&["--profile", SHIPPED][..], &libc(&musl::target()?)].concat(),
+        &[&["--profile", SHIPPED][..], &libc(musl::target()?.as_deref())].concat(),
     )
 }
 
 /// Returns the options of cargo for that target, or for the host.
-pub(crate) fn libc(target: &Option<String>) -> Vec<&str> {
+pub(crate) fn libc(target: Option<&str>) -> Vec<&str> {
     target
-        .iter()
-        .flat_map(|target| ["--target", target.as_str()])
+        .into_iter()
+        .flat_map(|target| ["--target", target])
         .collect()
 }
 

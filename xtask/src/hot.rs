@@ -48,7 +48,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     };
     // The release build has more functions: those that the shipped one has inlined. Its memory is tested for bundles.
     let builds = [
-        traced(SHIPPED, &libc(&target), &Scene::play)?,
+        traced(SHIPPED, &libc(target.as_deref()), &Scene::play)?,
         traced("release", &[], &|scene| {
             let traces = scene.play_bundles()?;
             let bundles = traces.len();

@@ -7,6 +7,7 @@
 //! becomes visible.
 
 use crate::Errno;
+use crate::environment::visit_environment;
 use crate::inherited::close_others;
 use crate::outcome::errno;
 use crate::outcome::exit;
@@ -41,31 +42,16 @@ fn tell(channel: BorrowedFd<'_>, pid: u32) {
     crate::best_effort(rustix::io::write(channel, &message));
 }
 
-unsafe extern "C" {
-    /// environ(7) of the C library.
-    static environ: *const *mut libc::c_char;
-}
-
 /// Overwrites the environment that tote was started with: it is at the top of the stack, which the copy of the
 /// process shares. Copies of single variables on the heap stay.
 fn forget_environment() {
-    // SAFETY: the process has one thread, so nothing changes the pointer or the array meanwhile.
-    let mut entry = unsafe { environ };
-    if entry.is_null() {
-        return;
-    }
-    loop {
-        // SAFETY: the array ends with a null pointer, which ends this loop.
-        let text = unsafe { *entry };
-        if text.is_null() {
-            return;
-        }
-        // SAFETY: each entry is a string of the process's own memory that ends with a zero, and that may be written.
-        let length = unsafe { CStr::from_ptr(text) }.count_bytes();
+    let overwrite = |variable: &mut *mut _| {
+        // SAFETY: each variable is a string of the process's own memory that ends with a zero, and that may be written.
+        let length = unsafe { CStr::from_ptr(*variable) }.count_bytes();
         // SAFETY: `length` bytes lie before that zero; the program gets an environment of its own, and nothing in
         // this process reads this one any more.
-        unsafe { std::ptr::write_bytes(text, 0, length) };
-        // SAFETY: this entry was not the null pointer that ends the array, so there is a next one.
-        entry = unsafe { entry.add(1) };
-    }
+        unsafe { std::ptr::write_bytes(*variable, 0, length) };
+    };
+    // SAFETY: the process has one thread, and a shorter string is in the place.
+    unsafe { visit_environment(overwrite) };
 }

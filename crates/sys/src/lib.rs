@@ -31,6 +31,7 @@ mod descend;
 mod disk;
 mod entropy;
 mod entry;
+mod environment;
 mod errand;
 mod event;
 mod executable;

@@ -2,6 +2,7 @@
 
 use crate::outcome::errno;
 use crate::{Errno, best_effort};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Limit as the kernel has it; `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +42,9 @@ pub fn resource_by_name(name: &str) -> Option<u32> {
 
 /// Lets this process have as many descriptors as it may.
 pub fn raise_descriptor_limit() {
-    let Some(descriptors) = resource_by_name("nofile") else {
-        return;
-    };
-    best_effort(hard_limit(descriptors).and_then(|limit| set(descriptors, limit.hard, limit.hard)));
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    best_effort(setrlimit(Resource::Nofile, limit));
 }
 
 /// Returns this process's limit.

@@ -1,11 +1,7 @@
 //! Text that `ps` shows for this process, in place of the one inherited by fork(2).
 
-use std::ffi::{CStr, c_char};
-
-unsafe extern "C" {
-    /// environ(7) of the C library.
-    static environ: *mut *mut c_char;
-}
+use crate::environment::visit_environment;
+use std::ffi::CStr;
 
 /// Puts a text in the place of this process's arguments, as far as there is room, and moves its environment to where
 /// `/proc/PID/environ` does not show it. Users of the host may read a process's arguments, and so may a container
@@ -33,26 +29,14 @@ fn move_environment((start, length): Place) {
     copy.push(0);
     // The environment is there until this process ends.
     let copy = copy.leak().as_mut_ptr();
-    // SAFETY: the process has one thread, so nothing changes the pointer or the array meanwhile.
-    let mut entry = unsafe { environ };
-    if entry.is_null() {
-        return;
-    }
-    loop {
-        // SAFETY: the array ends with a null pointer, which ends this loop.
-        let text = unsafe { *entry };
-        if text.is_null() {
-            return;
-        }
-        if let Some(at) = (text as usize).checked_sub(start).filter(|at| *at < length) {
+    let leave = |variable: &mut *mut _| {
+        if let Some(at) = (*variable as usize).checked_sub(start).filter(|at| *at < length) {
             // SAFETY: the copy is longer than `at`, and ends with a zero, so the same string is at that place of it.
-            let moved = unsafe { copy.add(at) };
-            // SAFETY: the array is memory of this process that the C library changes as well.
-            unsafe { *entry = moved.cast() };
+            *variable = unsafe { copy.add(at) }.cast();
         }
-        // SAFETY: this entry was not the null pointer that ends the array, so there is a next one.
-        entry = unsafe { entry.add(1) };
-    }
+    };
+    // SAFETY: the caller has one thread, and each new address is that of the same string.
+    unsafe { visit_environment(leave) };
 }
 
 /// Start and length of the memory where the kernel has put arguments or environment.
