@@ -162,7 +162,7 @@ fn seen(path: &Path, text: &str) -> Result<Mounted, EngineError> {
     if when != boot() {
         return Ok(Mounted::No);
     }
-    let member = namespace.parse().ok().and_then(member_of);
+    let member = namespace.parse().ok().and_then(|number| member_of(number, path));
     Ok(member.map_or(Mounted::No, Mounted::Elsewhere))
 }
 
@@ -183,8 +183,9 @@ fn namespace() -> std::io::Result<u64> {
     Ok(std::fs::metadata("/proc/thread-self/ns/mnt")?.ino())
 }
 
-/// Finds a process of another mount namespace; `None` if the namespace has no process, or is this process's own.
-fn member_of(wanted: u64) -> Option<u32> {
+/// Finds a process of another mount namespace that has a mount at `place`; `None` if no process has, or if the namespace is
+/// this process's own. The number alone does not tell: the kernel gives the number of a namespace that is gone to a new one.
+fn member_of(wanted: u64, place: &Path) -> Option<u32> {
     if namespace().is_ok_and(|own| own == wanted) {
         return None;
     }
@@ -192,7 +193,28 @@ fn member_of(wanted: u64) -> Option<u32> {
     let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.find(|pid: &u32| {
         std::fs::metadata(format!("/proc/{pid}/ns/mnt")).is_ok_and(|found| found.ino() == wanted)
+            && has_mount(&format!("/proc/{pid}/mountinfo"), place)
     })
+}
+
+/// Finds out whether a list of mounts, see proc_pid_mountinfo(5), has one at `place`, which ends in a container's id. The
+/// root of the process that the list belongs to decides how the path begins.
+fn has_mount(list: &str, place: &Path) -> bool {
+    let end = place.file_name().unwrap_or_default().as_bytes();
+    match std::fs::read(list) {
+        Ok(list) => list.split(|byte| *byte == b'\n').any(|line| {
+            let point = line.split(|byte| *byte == b' ').nth(4);
+            point
+                .and_then(|point| point.strip_suffix(end))
+                .is_some_and(|start| start.ends_with(b"/"))
+        }),
+        // A process that has just ended has no list, no process, or no namespace. Any other list that cannot be read counts
+        // as one with the mount.
+        Err(error) => {
+            let ended = [Errno::NOENT, Errno::SRCH, Errno::INVAL].map(|errno| Some(errno.raw_os_error()));
+            !ended.contains(&error.raw_os_error())
+        }
+    }
 }
 
 /// Returns where the root of a container is mounted, for a start that uses that mount: a second one of the same overlay
@@ -253,6 +275,30 @@ pub fn sweep(home: &Home, id: &ContainerId) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A process of a namespace that has got the number of one that is gone does not have the mount.
+    #[test]
+    fn a_mount_is_found_by_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join("mountinfo");
+        let id = ContainerId::from_bytes([9; 32]);
+        let has = |point: String| {
+            let text = format!("22 1 0:21 / / rw - ext4 a rw\n23 22 0:22 / {point} rw - overlay tote rw\n");
+            std::fs::write(&list, text).unwrap();
+            has_mount(
+                list.to_str().unwrap(),
+                &Path::new("/state/mounts").join(id.as_str()),
+            )
+        };
+        assert!(has(format!("/state/mounts/{id}")));
+        assert!(has(format!("/other\\040root/mounts/{id}")));
+        assert!(!has("/".to_owned()));
+        assert!(!has(format!("/state/mounts/{id}/dev")));
+        assert!(!has(format!("/state/mounts/a{id}")));
+        std::fs::remove_file(&list).unwrap();
+        assert!(!has_mount(list.to_str().unwrap(), Path::new("/state")));
+        assert!(has_mount(dir.path().to_str().unwrap(), Path::new("/state")));
+    }
 
     /// A killed command has written nothing yet; after another boot, and without a process in the namespace, the mount is gone.
     #[test]
