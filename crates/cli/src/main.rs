@@ -62,11 +62,6 @@ use tote_options::Parsed;
 #[cfg(not(test))]
 tote_engine::entry!(crate::main);
 
-/// musl's allocator gets and gives back memory page by page: 50 system calls of a start of a container.
-#[cfg(target_env = "musl")]
-#[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
-
 fn main() -> ExitCode {
     let mut args = tote_engine::arguments().into_iter();
     let program = args.next().unwrap_or_default();

@@ -92,7 +92,8 @@ impl Footprint {
 
     /// Gives free memory of the heap back, and the part of the stack that is not in use.
     pub fn trim(&self) {
-        // Beside musl, tote has an allocator that gives back only what is free at the end of the heap, from 2 MiB on.
+        #[cfg(target_env = "musl")]
+        crate::heap::trim();
         #[cfg(target_env = "gnu")]
         // SAFETY: malloc_trim only touches free memory; it may be called at any time.
         unsafe {

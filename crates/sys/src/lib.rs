@@ -20,6 +20,8 @@ mod birth;
 mod bpf;
 mod brought;
 mod btrfs;
+#[cfg(all(target_arch = "x86_64", any(test, target_env = "musl")))]
+mod bytes;
 mod child;
 mod clock;
 mod clone3;
@@ -43,6 +45,8 @@ mod freeze;
 mod fresh;
 mod gate;
 mod guardian;
+#[cfg(any(test, target_env = "musl"))]
+mod heap;
 mod hook;
 mod identity;
 mod idle;

@@ -11,6 +11,7 @@ use rustix::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// Part of the executable as this process has it in memory; in bytes, whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,14 +87,30 @@ fn set_executable(file: BorrowedFd<'_>) -> Result<(), Errno> {
     prctl(libc::PR_SET_MM_EXE_FILE, file.as_raw_fd() as libc::c_ulong, 0)
 }
 
+/// The memory map as an earlier read of `/proc/self/stat` had it. Copies of this process have it as well.
+static KNOWN: OnceLock<MemoryMap> = OnceLock::new();
+
+/// Keeps what `/proc/self/stat` says of the memory map, so that a process cloned later need not read that file.
+pub(crate) fn remember(stat: &[u8]) {
+    if let Some(map) = MemoryMap::new(stat, 0, 0) {
+        KNOWN.get_or_init(|| map);
+    }
+}
+
 /// Describes this process's memory map, with another executable.
-#[inline(never)]
 fn memory_map(file: &OwnedFd) -> Result<MemoryMap, Errno> {
+    let exe_fd = file.as_raw_fd() as u32;
+    match KNOWN.get() {
+        Some(known) => Ok(MemoryMap { exe_fd, ..*known }),
+        None => read_memory_map(exe_fd),
+    }
+}
+
+#[inline(never)]
+fn read_memory_map(exe_fd: u32) -> Result<MemoryMap, Errno> {
     let mut buffer = [0; LONGEST];
     let stat = read(c"/proc/self/stat", &mut buffer)?;
-    // SAFETY: sbrk(3) with 0 only returns where the heap ends.
-    let brk = unsafe { libc::sbrk(0) };
-    MemoryMap::new(stat, brk as u64, file.as_raw_fd() as u32).ok_or(Errno::INVAL)
+    MemoryMap::new(stat, 0, exe_fd).ok_or(Errno::INVAL)
 }
 
 fn prctl(what: libc::c_int, value: libc::c_ulong, size: usize) -> Result<(), Errno> {
@@ -121,6 +138,7 @@ struct MemoryMap {
     code: [u64; 2],
     data: [u64; 2],
     start_brk: u64,
+    /// Set last: the heap may grow meanwhile.
     brk: u64,
     start_stack: u64,
     arguments: [u64; 2],
@@ -135,7 +153,6 @@ impl MemoryMap {
     /// Sets the executable by way of CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN: the kernel wants the whole description,
     /// which is otherwise unchanged.
     fn set(&self) -> Result<(), Errno> {
-        // The heap may have grown since.
         // SAFETY: sbrk(3) with 0 only returns where the heap ends.
         let brk = unsafe { libc::sbrk(0) } as u64;
         let now = Self { brk, ..*self };

@@ -15,6 +15,7 @@ pub fn set_title(title: &CStr) {
     let Some([arguments, environment]) = places(&stat) else {
         return;
     };
+    crate::remap::remember(stat.as_bytes());
     move_environment(environment);
     overwrite(arguments, title.to_bytes());
     overwrite(environment, b"");
