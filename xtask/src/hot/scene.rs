@@ -1,5 +1,5 @@
 //! The traced commands: the life of a container by `tote oci`; and `tote run`, without and with a pool, `exec`, `ps` and
-//! `debug`.
+//! `debug`, also of a container of podman.
 
 use crate::program::{program, read};
 use anyhow::{Context, Result, bail};
@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// Program of all containers.
 const BUSYBOX: &str = "/usr/bin/busybox";
+
+/// Name of the container that is noted as podman's.
+const PODMANS: &str = "hot-of-podman";
 
 /// Time limit for a container to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -102,7 +105,67 @@ impl Scene {
         let pid = read(&mut self.engine(&["inspect", "-f", "{{.State.Pid}}", "hot"]))?;
         let process = format!("pid:{}", pid.trim());
         traces.push(self.engine_trace(true, &["debug", &process, "true"])?);
+        self.note_for_podman(pid.trim())?;
+        // The first session makes a file of the filter.
+        self.trace_beside_podman(&["debug", PODMANS, "true"])?;
+        traces.push(self.trace_beside_podman(&["debug", PODMANS, "true"])?);
         Ok(traces)
+    }
+
+    /// Makes the files in which podman notes a container, for a process that need not be podman's.
+    fn note_for_podman(&self, pid: &str) -> Result<()> {
+        let id = "0123456789abcdef".repeat(4);
+        let list = json!([{"id": id, "names": [PODMANS]}]);
+        let architectures = ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"];
+        let allowed = [
+            "read",
+            "write",
+            "open",
+            "openat",
+            "execve",
+            "exit_group",
+            "mmap",
+            "brk",
+        ];
+        let spec = json!({
+            "ociVersion": "1.0.2",
+            "process": {"args": ["sleep", "1000"], "env": ["PATH=/usr/bin:/bin"], "cwd": "/"},
+            "linux": {"seccomp": {
+                "defaultAction": "SCMP_ACT_ALLOW",
+                "architectures": architectures,
+                "syscalls": [{"names": allowed, "action": "SCMP_ACT_ALLOW"}, {"names": ["bpf"], "action": "SCMP_ACT_ERRNO"}],
+            }},
+        });
+        let of_storage = "lib/containers/storage/overlay-containers";
+        for (path, text) in [
+            (format!("{of_storage}/containers.json"), list.to_string()),
+            (
+                format!("{of_storage}/{id}/userdata/config.json"),
+                spec.to_string(),
+            ),
+            (
+                format!("run/containers/storage/overlay-containers/{id}/userdata/pidfile"),
+                pid.to_owned(),
+            ),
+        ] {
+            let path = self.dir.join("podman").join(path);
+            let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+            made.and_then(|()| std::fs::write(&path, text))
+                .with_context(|| format!("write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Traces a command that finds these files in the place of podman's.
+    fn trace_beside_podman(&self, words: &[&str]) -> Result<Vec<u64>> {
+        const BESIDE: &str =
+            r#"mount --bind podman/lib /var/lib && mount --bind podman/run /run && exec "$@""#;
+        let mut command = program("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", BESIDE, "sh"]);
+        command.arg(&self.step);
+        self.trace(command, true, |command| {
+            command.arg("--root").arg(self.root()).args(words)
+        })
     }
 
     /// Traces a container's life from create to delete.
@@ -156,23 +219,27 @@ impl Scene {
     }
 
     fn engine_trace(&self, follow: bool, words: &[&str]) -> Result<Vec<u64>> {
-        self.trace(follow, |command| {
+        self.trace(program(&self.step), follow, |command| {
             command.arg("--root").arg(self.root()).args(words)
         })
     }
 
     fn oci(&self, follow: bool, words: &[&str]) -> Result<Vec<u64>> {
-        self.trace(follow, |command| {
+        self.trace(program(&self.step), follow, |command| {
             command.args(["oci", "--root", "state"]).args(words)
         })
     }
 
-    /// Returns the addresses that a command reached; with `follow` also in the processes that it makes.
-    fn trace(&self, follow: bool, words: impl FnOnce(&mut Command) -> &mut Command) -> Result<Vec<u64>> {
+    /// Returns the addresses that a command reached; with `follow` also in the processes that it makes. `command` runs the tracer.
+    fn trace(
+        &self,
+        mut command: Command,
+        follow: bool,
+        words: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Result<Vec<u64>> {
         let out = self
             .dir
             .join(format!("trace.{}", self.traces.replace(self.traces.get() + 1)));
-        let mut command = program(&self.step);
         command.args(follow.then_some("-f")).arg(&out).arg(&self.tote);
         // The container's process keeps the standard streams, so they must not be pipes.
         let null = || Stdio::null();
