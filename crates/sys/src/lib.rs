@@ -2,8 +2,8 @@
 //!
 //! Two things live here. First the *birth* of a container: [`Op`] is one prepared operation of becoming a container,
 //! and [`birth`] clones a process that performs a list of them in order and reports the first that fails. Second the
-//! few calls that rustix lacks, each in a file named after its man page. And one use of instructions that no crate offers
-//! has its place here because it needs `unsafe`, too: two hashes at once ([`sha256_twice`]).
+//! few calls that rustix lacks, each in a file named after its man page. And what else needs `unsafe` has its place here, too:
+//! two hashes at once ([`sha256_twice`]), and beside musl the heap (`heap.rs`) and copies of short pieces of memory (`bytes.rs`).
 //!
 //! Invariants:
 //! - Between clone3(2) and execve(2) the child allocates nothing, takes no lock, formats no text, and cannot panic: all
