@@ -58,7 +58,7 @@ unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, count: usi
         "ret",
         "30:",
         "cmp rdx, 64",
-        "ja 40f",
+        "ja {large}",
         "movups xmm0, [rsi]",
         "movups xmm1, [rsi + 16]",
         "movups xmm2, [rsi + rdx - 32]",
@@ -68,12 +68,22 @@ unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, count: usi
         "movups [rdi + rdx - 32], xmm2",
         "movups [rdi + rdx - 16], xmm3",
         "ret",
-        "40:",
+        large = sym copy_large,
+    )
+}
+
+/// Copies more than 64 bytes for [`copy`], which has put the target where the result is returned.
+///
+/// # Safety
+/// That of [`copy`], which alone goes on here.
+#[unsafe(naked)]
+unsafe extern "C" fn copy_large() {
+    naked_asm!(
         // A target that begins within the source is written from its end on.
         "mov rcx, rdi",
         "sub rcx, rsi",
         "cmp rcx, rdx",
-        "jb 60f",
+        "jb {backwards}",
         "cmp rdx, 2048",
         "ja 50f",
         // Forwards by 64 bytes, the last of which are read first, since the loop may write over them.
@@ -109,7 +119,17 @@ unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, count: usi
         "rep movsq",
         "movups [r8], xmm0",
         "ret",
-        "60:",
+        backwards = sym copy_backwards,
+    )
+}
+
+/// Copies more than 64 bytes for [`copy_large`] to a target that begins within the source.
+///
+/// # Safety
+/// That of [`copy`], which alone goes on here.
+#[unsafe(naked)]
+unsafe extern "C" fn copy_backwards() {
+    naked_asm!(
         // Backwards by 64 bytes, the first of which are read first.
         "movups xmm4, [rsi]",
         "movups xmm5, [rsi + 16]",
@@ -159,7 +179,7 @@ unsafe extern "C" fn memcpy(target: *mut c_void, source: *const c_void, count: u
 unsafe extern "C" fn compare(one: *const c_void, other: *const c_void, count: usize) -> i32 {
     naked_asm!(
         "cmp rdx, 16",
-        "jb 20f",
+        "jb {short}",
         "10:",
         "movups xmm0, [rdi]",
         "movups xmm1, [rsi]",
@@ -189,7 +209,17 @@ unsafe extern "C" fn compare(one: *const c_void, other: *const c_void, count: us
         "movzx edx, byte ptr [rsi + rcx]",
         "sub eax, edx",
         "ret",
-        "20:",
+        short = sym compare_short,
+    )
+}
+
+/// Compares less than 16 bytes for [`compare`].
+///
+/// # Safety
+/// That of [`compare`], which alone goes on here.
+#[unsafe(naked)]
+unsafe extern "C" fn compare_short() {
+    naked_asm!(
         "cmp edx, 8",
         "jb 21f",
         "mov rax, [rdi]",
@@ -217,7 +247,7 @@ unsafe extern "C" fn compare(one: *const c_void, other: *const c_void, count: us
         "ret",
         "22:",
         "test edx, edx",
-        "je 11b",
+        "je 25f",
         "movzx eax, byte ptr [rdi]",
         "movzx ecx, byte ptr [rsi]",
         "sub eax, ecx",
@@ -234,6 +264,9 @@ unsafe extern "C" fn compare(one: *const c_void, other: *const c_void, count: us
         "sbb eax, eax",
         "or eax, 1",
         "24:",
+        "ret",
+        "25:",
+        "xor eax, eax",
         "ret",
     )
 }
