@@ -1,8 +1,9 @@
-//! memcpy(3), memmove(3) and memcmp(3) where the C library is musl, for x86-64. Those of musl copy short pieces by
-//! `rep movsq`, which takes the processor some 30 cycles before the first byte, and compare byte by byte; a command copies
-//! 1100 times, mostly less than 64 bytes.
+//! memcpy(3), memmove(3) and memcmp(3) where the C library is musl, for x86-64. The functions of musl copy short pieces by
+//! `rep movsq`, which processors are slow to begin, and compare byte by byte. A command copies 1100 times, mostly less than
+//! 64 bytes.
 //!
-//! Each copy reads all that is not read in a loop before it writes, so one function is both memcpy and memmove.
+//! One function is both memcpy and memmove: it reads a piece of up to 64 bytes whole before it writes, and goes through a
+//! larger one in the direction in which it does not write over bytes that it has not read.
 
 use std::arch::naked_asm;
 use std::ffi::c_void;
@@ -20,7 +21,7 @@ unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, count: usi
         "jb 20f",
         "cmp rdx, 32",
         "ja 30f",
-        // 16 to 32 bytes: the first and the last 16, which may be the same in part; so for all short pieces.
+        // A piece of 16 to 32 bytes is its first and its last 16, which may overlap. Shorter pieces are copied likewise.
         "movups xmm0, [rsi]",
         "movups xmm1, [rsi + rdx - 16]",
         "movups [rdi], xmm0",
@@ -72,7 +73,7 @@ unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, count: usi
     )
 }
 
-/// Copies more than 64 bytes for [`copy`], which has put the target where the result is returned.
+/// Copies more than 64 bytes for [`copy`], which has set the result already.
 ///
 /// # Safety
 /// That of [`copy`], which alone goes on here.
@@ -111,7 +112,7 @@ unsafe extern "C" fn copy_large() {
         "movups [r8 + 48], xmm7",
         "ret",
         "50:",
-        // Large pieces are what the processor's own loop is for.
+        // For large pieces the processor's own loop is fast.
         "movups xmm0, [rsi + rdx - 16]",
         "lea r8, [rdi + rdx - 16]",
         "mov rcx, rdx",
@@ -203,7 +204,7 @@ unsafe extern "C" fn compare(one: *const c_void, other: *const c_void, count: us
         "xor eax, eax",
         "ret",
         "12:",
-        // Less than 0xffff by the bits of the bytes that differ, so the lowest bit is that of the first one.
+        // ecx is minus the bits of the bytes that differ, and has the same lowest bit: that of the first one.
         "bsf ecx, ecx",
         "movzx eax, byte ptr [rdi + rcx]",
         "movzx edx, byte ptr [rsi + rcx]",

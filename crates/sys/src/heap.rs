@@ -15,8 +15,8 @@ pub(crate) fn trim() {
     HEAP.trim();
 }
 
-/// An allocator that threads take by turns. The lock is two instructions; that of `dlmalloc` itself is two calls of
-/// pthread_mutex_lock(3) and its like, and a command allocates 800 times.
+/// An allocator that threads take by turns. Its lock is two instructions; the lock of `dlmalloc` itself is a call of
+/// pthread_mutex_lock(3) and one of pthread_mutex_unlock(3), and a command allocates 800 times.
 struct Heap(Mutex<Dlmalloc>);
 
 impl Heap {
