@@ -1,5 +1,7 @@
 //! The header of 512 bytes before each member, in the formats v7, ustar, GNU and star of tar(5).
 
+use std::borrow::Cow;
+
 /// Block size in bytes; everything in a tar is padded to it.
 pub(crate) const BLOCK: usize = 512;
 
@@ -61,7 +63,7 @@ impl<'a> Header<'a> {
     }
 
     /// Returns the name with its prefix.
-    pub(crate) fn name(&self) -> Vec<u8> {
+    pub(crate) fn name(&self) -> Cow<'a, [u8]> {
         let prefix = match self.format() {
             Format::Ustar => text(self.field(345, 155)),
             Format::Star => text(self.field(345, 131)),
@@ -69,9 +71,9 @@ impl<'a> Header<'a> {
         };
         let name = text(self.field(0, 100));
         if prefix.is_empty() {
-            name.to_vec()
+            name.into()
         } else {
-            [prefix, b"/", name].concat()
+            [prefix, b"/", name].concat().into()
         }
     }
 

@@ -9,6 +9,7 @@ use crate::path::{EntryPath, shown};
 use crate::pax::{Pax, decimal};
 use crate::reader::{Reader, padding};
 use crate::sparse::{SparseError, SparseMap, pairs};
+use std::borrow::Cow;
 use std::io::Read;
 
 /// Statements of the headers before a member about it.
@@ -124,11 +125,11 @@ impl<R: Read, F: Framing> Reader<R, F> {
         let name = sparse_name
             .or(name)
             .or(pax.path.take())
-            .unwrap_or_else(|| header.name());
+            .map_or_else(|| header.name(), Cow::Owned);
         let path = self.path(&name)?;
         let link = link
             .or(pax.link_path.take())
-            .unwrap_or_else(|| header.link_name().to_vec());
+            .map_or_else(|| header.link_name().into(), Cow::Owned);
         let mut kind = self.kind(header, &name, &path, link)?;
         let (map, stored) = match &mut kind {
             Kind::File { size } => {
@@ -180,7 +181,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         header: &Header<'_>,
         name: &[u8],
         path: &EntryPath,
-        link: Vec<u8>,
+        link: Cow<'_, [u8]>,
     ) -> Result<Kind, ReadError> {
         let bad_link = |source| ReadError::Link {
             path: shown(path.as_bytes()),
@@ -207,7 +208,9 @@ impl<R: Read, F: Framing> Reader<R, F> {
                 }
                 Kind::Hardlink { target }
             }
-            b'2' => Kind::Symlink { target: link },
+            b'2' => Kind::Symlink {
+                target: link.into_owned(),
+            },
             b'3' => device().map(|(major, minor)| Kind::Character { major, minor })?,
             b'4' => device().map(|(major, minor)| Kind::Block { major, minor })?,
             b'5' => Kind::Directory,
@@ -250,7 +253,10 @@ impl<R: Read, F: Framing> Reader<R, F> {
                 let map = pairs(&sparse.map).and_then(|pairs| SparseMap::new(pairs, size, stored));
                 Ok((map.map_err(bad)?, stored))
             }
-            _ => Ok((SparseMap::whole(stored), stored)),
+            _ => {
+                let map = std::mem::take(&mut self.current.map).into_whole(stored);
+                Ok((map, stored))
+            }
         }
     }
 

@@ -159,8 +159,13 @@ impl AsRef<std::path::Path> for EntryPath {
 /// escaped.
 impl fmt::Display for EntryPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "/{}", String::from_utf8_lossy(&self.0).escape_debug())
+        f.write_str(&shown_below_root(&self.0))
     }
+}
+
+/// Converts the bytes of a path to what [`EntryPath`] shows to people.
+pub(crate) fn shown_below_root(path: &[u8]) -> String {
+    format!("/{}", String::from_utf8_lossy(path).escape_debug())
 }
 
 impl fmt::Debug for EntryPath {

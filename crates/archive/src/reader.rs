@@ -5,7 +5,7 @@ use crate::error::ReadError;
 use crate::framing::{Content, Framing};
 use crate::header::BLOCK;
 use crate::limits::{LimitError, Limits};
-use crate::path::EntryPath;
+use crate::path::shown_below_root;
 use crate::read_ahead::{Piece, ReadAhead};
 use crate::source::Source;
 use crate::sparse::{Extent, SparseMap};
@@ -35,15 +35,16 @@ pub struct Reader<R, F = ()> {
     pub(crate) file_bytes: u64,
     /// Number of changes returned so far.
     changes: u64,
-    current: Current,
+    pub(crate) current: Current,
     ended: bool,
 }
 
 /// State of reading the content of the present entry.
 #[derive(Debug, Default)]
-struct Current {
-    path: EntryPath,
-    map: SparseMap,
+pub(crate) struct Current {
+    /// Path of the entry, in memory that is used again for the next.
+    path: Vec<u8>,
+    pub(crate) map: SparseMap,
     /// Index of the present extent; those before it are done.
     extent: usize,
     /// Bytes done of that extent.
@@ -157,7 +158,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
         if bytes.is_empty() {
             return Err(ReadError::Truncated {
                 position,
-                within: self.current.path.to_string(),
+                within: shown_below_root(&self.current.path),
             });
         }
         self.framing.stored(bytes);
@@ -199,7 +200,9 @@ impl<R: Read, F: Framing> Reader<R, F> {
         if !self.contents {
             map.extents.clear();
         }
-        let path = change.path().clone();
+        let mut path = std::mem::take(&mut self.current.path);
+        path.clear();
+        path.extend_from_slice(change.path().as_bytes());
         self.current = Current {
             path,
             map,
@@ -213,7 +216,7 @@ impl<R: Read, F: Framing> Reader<R, F> {
     fn skip_content(&mut self) -> Result<(), ReadError> {
         while self.next_chunk()?.is_some() {}
         let padding = std::mem::take(&mut self.current.padding);
-        self.current.map = SparseMap::default();
+        self.current.map.clear();
         self.skip_inline(padding, "the padding of a file")
     }
 
@@ -336,7 +339,7 @@ impl<R: Read, F: Framing> Reader<ReadAhead<R>, F> {
             .lend(extent.len - self.current.within)
             .map_err(|source| ReadError::Input { position, source })?;
         if piece.is_empty() {
-            let within = self.current.path.to_string();
+            let within = shown_below_root(&self.current.path);
             return Err(ReadError::Truncated { position, within });
         }
         self.framing.lent(&piece);
@@ -382,7 +385,7 @@ impl<R: Read, F: Framing> Read for Reader<R, F> {
         if count == 0 {
             return Err(ReadError::Truncated {
                 position,
-                within: current.path.to_string(),
+                within: shown_below_root(&current.path),
             }
             .into());
         }

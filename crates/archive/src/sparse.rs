@@ -34,14 +34,20 @@ pub(crate) struct SparseMap {
 }
 
 impl SparseMap {
-    /// Returns the map of a file without holes.
-    pub(crate) fn whole(size: u64) -> Self {
-        let extents = if size == 0 {
-            Vec::new()
-        } else {
-            vec![Extent { offset: 0, len: size }]
-        };
-        Self { extents, size }
+    /// Turns the map, whose memory is used again, into that of a file without holes.
+    pub(crate) fn into_whole(mut self, size: u64) -> Self {
+        self.clear();
+        if size > 0 {
+            self.extents.push(Extent { offset: 0, len: size });
+        }
+        self.size = size;
+        self
+    }
+
+    /// Turns the map into that of an empty file.
+    pub(crate) fn clear(&mut self) {
+        self.extents.clear();
+        self.size = 0;
     }
 
     /// # Errors

@@ -24,10 +24,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use tote_archive::EntryPath;
-use tote_sys::{ContentOverlay, MountRights};
+use tote_sys::{ContentOverlay, MountRights, best_effort};
 
 /// The directory of empty files, and that of what they contain, for trees that have one.
 pub(crate) const INODES: &str = "inodes";
@@ -111,8 +112,8 @@ impl<'a> Numbers<'a> {
         &self.contents
     }
 
-    fn name(&self, key: &Key) -> Option<String> {
-        self.of.get(key).map(usize::to_string)
+    fn number(&self, key: &Key) -> Option<usize> {
+        self.of.get(key).copied()
     }
 }
 
@@ -155,12 +156,14 @@ impl Names {
 }
 
 /// A maker of files without content.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct EmptyFiles<'a> {
     objects: &'a Objects,
     /// `None` if the files lead to objects.
     numbers: Option<&'a Numbers<'a>>,
     names: Names,
+    /// The path that the last file leads to, in memory that is used again for the next.
+    redirect: String,
 }
 
 impl Files for EmptyFiles<'_> {
@@ -187,31 +190,40 @@ impl<'a> EmptyFiles<'a> {
             objects,
             numbers,
             names: Names::of(rights),
+            redirect: String::new(),
         }
     }
 
-    fn describe(&self, file: &OwnedFd, key: &Key, size: u64) -> Result<(), Errno> {
-        match content_of(self.numbers, key, size) {
-            Some(name) => lead_to(file, &name, size, self.names),
-            None => Ok(()),
+    fn describe(&mut self, file: &OwnedFd, key: &Key, size: u64) -> Result<(), Errno> {
+        self.redirect.clear();
+        self.redirect.push('/');
+        match push_content(&mut self.redirect, self.numbers, key, size) {
+            true => lead_to(file, &self.redirect, size, self.names),
+            false => Ok(()),
         }
     }
 }
 
-/// The name of a file's content, which is a number or the name of an object; empty files have none.
-fn content_of(numbers: Option<&Numbers<'_>>, key: &Key, size: u64) -> Option<String> {
+/// Appends the name of a file's content, which is a number or the name of an object. Returns false for an empty file, which has none.
+fn push_content(text: &mut String, numbers: Option<&Numbers<'_>>, key: &Key, size: u64) -> bool {
     match numbers {
-        Some(numbers) => numbers.name(key),
-        None => (size > 0).then(|| key.name(0)),
+        Some(numbers) => match numbers.number(key) {
+            // Writing to a String cannot fail.
+            Some(number) => best_effort(write!(text, "{number}")),
+            None => return false,
+        },
+        None if size == 0 => return false,
+        None => key.push_name(text),
     }
+    true
 }
 
-/// Gives an empty file the size of its content, and overlayfs's attributes that say which one that is.
-fn lead_to(file: &OwnedFd, content: &str, size: u64, names: Names) -> Result<(), Errno> {
+/// Gives an empty file the size of its content, and overlayfs's attributes that say which one that is: the one at `redirect`, a path that
+/// begins with a slash.
+fn lead_to(file: &OwnedFd, redirect: &str, size: u64, names: Names) -> Result<(), Errno> {
     step()?;
     rustix::fs::ftruncate(file, size)?;
-    let redirect = [b"/", content.as_bytes()].concat();
-    rustix::fs::fsetxattr(file, names.redirect, &redirect, XattrFlags::CREATE)?;
+    rustix::fs::fsetxattr(file, names.redirect, redirect.as_bytes(), XattrFlags::CREATE)?;
     rustix::fs::fsetxattr(file, names.metacopy, &[], XattrFlags::CREATE)
 }
 
@@ -236,7 +248,7 @@ pub(crate) fn can_be_shown(tree: &Dir, rights: MountRights) -> Result<Option<Pla
         let file = inodes
             .create("file", 0o600)
             .map_err(inodes.failed("make", "file"))?;
-        let described = lead_to(&file, &name, 1, Names::of(rights));
+        let described = lead_to(&file, &format!("/{name}"), 1, Names::of(rights));
         described.map_err(inodes.failed("describe", "file"))?;
         let stat = rustix::fs::fstat(&file).map_err(inodes.failed("look at", "file"))?;
         let read = mount(probe.path(), Place::Contents, rights)
@@ -393,13 +405,10 @@ pub(crate) fn damaged(
         content_name(file, rights)
     };
     let leads = |name: &[u8], key: &Key, file: &Stat| {
-        let Some(content) = content_of(
-            numbers.as_ref(),
-            key,
-            u64::try_from(file.st_size).unwrap_or_default(),
-        ) else {
+        let (mut content, size) = (String::new(), u64::try_from(file.st_size).unwrap_or_default());
+        if !push_content(&mut content, numbers.as_ref(), key, size) {
             return true;
-        };
+        }
         let is_there = contents.stat(&content).is_ok_and(|stat| {
             let is_like = |file: &Stat| (file.st_mode, file.st_size, file.st_mtime);
             is_like(&stat) == is_like(file)

@@ -144,16 +144,21 @@ impl Key {
     /// Formats the name as `ab/<62 digits>-<32 digits>`; further copies have their number at the end.
     pub(crate) fn name(&self, copy: u32) -> String {
         let mut name = String::with_capacity(100);
-        push_hex(&mut name, &self.content[..1]);
-        name.push('/');
-        push_hex(&mut name, &self.content[1..]);
-        name.push('-');
-        push_hex(&mut name, &self.attributes);
+        self.push_name(&mut name);
         if copy > 0 {
             // Writing to a String cannot fail.
             best_effort(write!(name, ".{copy}"));
         }
         name
+    }
+
+    /// Appends the name of the first copy.
+    pub(crate) fn push_name(&self, text: &mut String) {
+        push_hex(text, &self.content[..1]);
+        text.push('/');
+        push_hex(text, &self.content[1..]);
+        text.push('-');
+        push_hex(text, &self.attributes);
     }
 
     /// Parses a name that [`Self::name`] has made for the first copy.
@@ -182,9 +187,15 @@ impl Key {
 
 pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    // A String that grows by single digits looks for room 96 times for each name.
+    let mut digits = [0; 64];
+    for bytes in bytes.chunks(digits.len() / 2) {
+        let pairs = digits.as_chunks_mut::<2>().0;
+        for (pair, byte) in pairs.iter_mut().zip(bytes) {
+            *pair = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+        }
+        // Digits are UTF-8.
+        text.push_str(str::from_utf8(&digits[..2 * bytes.len()]).unwrap_or_default());
     }
 }
 

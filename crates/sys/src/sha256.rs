@@ -35,10 +35,10 @@ pub fn sha256_twice(one: &mut Sha256State, other: &mut Sha256State, blocks: &[[u
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use super::Sha256State;
+    use std::arch::asm;
     use std::arch::x86_64::{
         __m128i, _mm_add_epi32, _mm_alignr_epi8, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_set_epi32,
-        _mm_set_epi64x, _mm_sha256msg1_epu32, _mm_sha256msg2_epu32, _mm_sha256rnds2_epu32, _mm_shuffle_epi8,
-        _mm_shuffle_epi32,
+        _mm_set_epi64x, _mm_sha256msg1_epu32, _mm_sha256msg2_epu32, _mm_shuffle_epi8,
     };
 
     /// The constants of the rounds, four for each step (FIPS 180-4, 4.2.2).
@@ -105,12 +105,24 @@ mod x86_64 {
     /// Takes four words of the schedule into both states, alternately.
     #[target_feature(enable = "sha,sse4.1")]
     fn four_rounds([mut one, mut other]: [Packed; 2], words: __m128i, constants: [u32; 4]) -> [Packed; 2] {
-        let lower = _mm_add_epi32(words, vector(constants));
-        let upper = _mm_shuffle_epi32(lower, 0b00_00_11_10);
-        one.cdgh = _mm_sha256rnds2_epu32(one.cdgh, one.abef, lower);
-        other.cdgh = _mm_sha256rnds2_epu32(other.cdgh, other.abef, lower);
-        one.abef = _mm_sha256rnds2_epu32(one.abef, one.cdgh, upper);
-        other.abef = _mm_sha256rnds2_epu32(other.abef, other.cdgh, upper);
+        let sums = _mm_add_epi32(words, vector(constants));
+        // SAFETY: the instructions read and write these registers alone, and the processor has them.
+        unsafe {
+            // A compiler that sees these instructions takes a whole block into the one state and then into the other.
+            asm!(
+                "sha256rnds2 {one_cdgh}, {one_abef}",
+                "sha256rnds2 {other_cdgh}, {other_abef}",
+                "pshufd xmm0, xmm0, 0xe",
+                "sha256rnds2 {one_abef}, {one_cdgh}",
+                "sha256rnds2 {other_abef}, {other_cdgh}",
+                one_abef = inout(xmm_reg) one.abef,
+                one_cdgh = inout(xmm_reg) one.cdgh,
+                other_abef = inout(xmm_reg) other.abef,
+                other_cdgh = inout(xmm_reg) other.cdgh,
+                inout("xmm0") sums => _,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
         [one, other]
     }
 
