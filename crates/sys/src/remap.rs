@@ -90,11 +90,12 @@ fn set_executable(file: BorrowedFd<'_>) -> Result<(), Errno> {
 /// The memory map as an earlier read of `/proc/self/stat` had it. Copies of this process have it as well.
 static KNOWN: OnceLock<MemoryMap> = OnceLock::new();
 
-/// Keeps what `/proc/self/stat` says of the memory map, so that a process cloned later need not read that file.
-pub(crate) fn remember(stat: &[u8]) {
-    if let Some(map) = MemoryMap::new(stat, 0, 0) {
-        KNOWN.get_or_init(|| map);
-    }
+/// Keeps what `/proc/self/stat` says of the memory map, so that a process cloned later need not read that file. Returns where the
+/// kernel has put arguments and environment: the start and the end of each.
+pub(crate) fn remember(stat: &[u8]) -> Option<[[u64; 2]; 2]> {
+    let map = MemoryMap::new(stat, 0, 0)?;
+    KNOWN.get_or_init(|| map);
+    Some([map.arguments, map.environment])
 }
 
 /// Describes this process's memory map, with another executable.
@@ -167,15 +168,17 @@ impl MemoryMap {
     fn new(stat: &[u8], brk: u64, exe_fd: u32) -> Option<Self> {
         let end = stat.windows(2).rposition(|pair| pair == b") ")?;
         let rest = std::str::from_utf8(stat.get(end + 2..)?).ok()?;
-        let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse().ok();
+        let mut fields = rest.split_ascii_whitespace();
+        let mut after = |fields_between: usize| fields.nth(fields_between)?.parse().ok();
+        // The first is field 3. The fields are read in the order in which they stand there: 26 to 28, and 45 to 51.
         Some(Self {
-            code: [field(26)?, field(27)?],
-            data: [field(45)?, field(46)?],
-            start_brk: field(47)?,
+            code: [after(23)?, after(0)?],
+            start_stack: after(0)?,
+            data: [after(16)?, after(0)?],
+            start_brk: after(0)?,
+            arguments: [after(0)?, after(0)?],
+            environment: [after(0)?, after(0)?],
             brk,
-            start_stack: field(28)?,
-            arguments: [field(48)?, field(49)?],
-            environment: [field(50)?, field(51)?],
             auxv: 0,
             auxv_size: 0,
             exe_fd,

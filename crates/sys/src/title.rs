@@ -12,10 +12,9 @@ use std::ffi::CStr;
 /// must have one thread only.
 pub fn set_title(title: &CStr) {
     let stat = crate::read_proc_text("/proc/self/stat").unwrap_or_default();
-    let Some([arguments, environment]) = places(&stat) else {
+    let Some([arguments, environment]) = crate::remap::remember(stat.as_bytes()).and_then(places) else {
         return;
     };
-    crate::remap::remember(stat.as_bytes());
     move_environment(environment);
     overwrite(arguments, title.to_bytes());
     overwrite(environment, b"");
@@ -43,15 +42,13 @@ fn move_environment((start, length): Place) {
 /// Start and length of the memory where the kernel has put arguments or environment.
 type Place = (usize, usize);
 
-/// Reads fields 48 to 51 of `/proc/PID/stat`; the second field is a name in parentheses that may contain anything.
-fn places(stat: &str) -> Option<[Place; 2]> {
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split_ascii_whitespace().skip(45).map(str::parse::<usize>);
-    let mut place = || {
-        let (start, end) = (fields.next()?.ok()?, fields.next()?.ok()?);
-        (start != 0 && start <= end).then_some((start, end - start))
+/// Converts the start and the end of arguments and of environment to their places; `None` where the kernel does not tell them.
+fn places([arguments, environment]: [[u64; 2]; 2]) -> Option<[Place; 2]> {
+    let place = |[start, end]: [u64; 2]| {
+        let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
+        Some((start, end.checked_sub(start)?)).filter(|(start, _)| *start != 0)
     };
-    Some([place()?, place()?])
+    Some([place(arguments)?, place(environment)?])
 }
 
 /// Writes the text and fills the rest with zeros. The last byte stays zero: the kernel takes it as the end of the
@@ -104,15 +101,12 @@ mod tests {
 
     #[test]
     fn the_places_are_found() {
-        let mut fields: Vec<String> = (4..=52).map(|number| number.to_string()).collect();
-        fields.insert(0, "S".to_owned());
-        let stat = format!("1 (a) b) {}", fields.join(" "));
-        assert_eq!(places(&stat), Some([(48, 1), (50, 1)]));
-        for bad in ["", "1 (a)", "1 (a) S 2 3"] {
-            assert_eq!(places(bad), None, "{bad}");
+        assert_eq!(places([[48, 49], [50, 50]]), Some([(48, 1), (50, 0)]));
+        for bad in [[[0, 0], [50, 51]], [[48, 49], [0, 0]], [[49, 48], [50, 51]]] {
+            assert_eq!(places(bad), None, "{bad:?}");
         }
-        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
-        let [(start, length), _] = places(&own).unwrap();
+        let own = std::fs::read("/proc/self/stat").unwrap();
+        let [(start, length), _] = crate::remap::remember(&own).and_then(places).unwrap();
         assert!(start > 0 && length > 0);
     }
 }
