@@ -10,7 +10,7 @@ use crate::StoreError;
 use crate::dir::{Dir, write_all};
 use crate::error::is_shown;
 use crate::inodes::{CONTENTS, Names, beginning};
-use crate::key::{Attributes, Key, push_hex};
+use crate::key::{Attributes, Key};
 use crate::model::{Model, Node, Number, ROOT};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -111,11 +111,7 @@ impl Tree for Seen<'_> {
 fn redirect(key: &Key) -> String {
     let mut path = String::with_capacity(104);
     path.push('/');
-    push_hex(&mut path, &key.content[..1]);
-    path.push('/');
-    push_hex(&mut path, &key.content[1..]);
-    path.push('-');
-    push_hex(&mut path, &key.attributes);
+    key.push_name(&mut path);
     path
 }
 

@@ -185,17 +185,11 @@ impl Key {
     }
 }
 
-pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
+fn push_hex(text: &mut String, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    // A String that grows by single digits looks for room 96 times for each name.
-    let mut digits = [0; 64];
-    for bytes in bytes.chunks(digits.len() / 2) {
-        let pairs = digits.as_chunks_mut::<2>().0;
-        for (pair, byte) in pairs.iter_mut().zip(bytes) {
-            *pair = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
-        }
-        // Digits are UTF-8.
-        text.push_str(str::from_utf8(&digits[..2 * bytes.len()]).unwrap_or_default());
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
 }
 

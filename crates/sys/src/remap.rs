@@ -170,7 +170,7 @@ impl MemoryMap {
         let rest = std::str::from_utf8(stat.get(end + 2..)?).ok()?;
         let mut fields = rest.split_ascii_whitespace();
         let mut after = |fields_between: usize| fields.nth(fields_between)?.parse().ok();
-        // The first is field 3. The fields are read in the order in which they stand there: 26 to 28, and 45 to 51.
+        // `rest` begins with field 3. It is read once, in its order: fields 26 to 28, then 45 to 51.
         Some(Self {
             code: [after(23)?, after(0)?],
             start_stack: after(0)?,
