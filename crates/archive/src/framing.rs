@@ -4,7 +4,6 @@
 //! that keeps files apart from archives also keeps, for each archive, the sequence of [`Segment`]s that the
 //! [`Reader`](crate::Reader) reported, and gets the archive back from [`Rebuild`]. (The idea is tar-split's.)
 
-use crate::read_ahead::Piece;
 use std::io::{self, Error, ErrorKind, Read, Write};
 
 /// A stretch of file content in an archive.
@@ -46,11 +45,6 @@ pub trait Framing {
     /// Receives bytes of a file's content once they are read, the holes of a sparse file excepted. Together with those of
     /// [`Self::inline`] they are all bytes of the archive, in its order.
     fn stored(&mut self, _: &[u8]) {}
-
-    /// Receives the same bytes where the input has lent them.
-    fn lent(&mut self, piece: &Piece) {
-        self.stored(piece);
-    }
 }
 
 /// Ignores the framing.
@@ -75,10 +69,6 @@ impl<F: Framing> Framing for &mut F {
 
     fn stored(&mut self, bytes: &[u8]) {
         (**self).stored(bytes);
-    }
-
-    fn lent(&mut self, piece: &Piece) {
-        (**self).lent(piece);
     }
 }
 

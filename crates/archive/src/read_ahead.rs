@@ -58,13 +58,6 @@ impl Deref for Piece {
 }
 
 impl Piece {
-    /// Returns the bytes behind the first ones, shared as well.
-    #[must_use]
-    pub fn after(&self, first: usize) -> Self {
-        let from = self.to.min(self.from.saturating_add(first));
-        Self { from, ..self.clone() }
-    }
-
     /// A copy of some bytes.
     pub(crate) fn copied(bytes: &[u8]) -> Self {
         let chunk = Chunk {

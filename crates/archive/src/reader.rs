@@ -167,11 +167,6 @@ impl<R: Read, F: Framing> Reader<R, F> {
         Ok(Some((offset, bytes)))
     }
 
-    /// Returns the receiver of the framing, to tell it about the entry that was returned last.
-    pub fn framing(&mut self) -> &mut F {
-        &mut self.framing
-    }
-
     /// Hands back the input and the receiver of the framing, after [`Self::next_change`] has returned `None`.
     pub fn into_parts(self) -> (R, F) {
         (self.source.into_input(), self.framing)
@@ -342,7 +337,7 @@ impl<R: Read, F: Framing> Reader<ReadAhead<R>, F> {
             let within = shown_below_root(&self.current.path);
             return Err(ReadError::Truncated { position, within });
         }
-        self.framing.lent(&piece);
+        self.framing.stored(&piece);
         self.current.position = extent.offset + self.current.within + piece.len() as u64;
         self.current.advance(extent, piece.len() as u64);
         Ok(Some(piece))

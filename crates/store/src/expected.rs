@@ -46,21 +46,27 @@ impl Objects {
         (is_finished && u64::try_from(stat.st_size) == Ok(size)).then_some(key)
     }
 
-    /// Takes a large file whose content was not written, because the object of `key` was expected to have it.
+    /// Takes a large file whose content was not written, because the object of `key` was expected to have it. `found` is the
+    /// key that the file has.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] if that object has another content: then the tree was not what the image's layers say.
-    pub(crate) fn take_expected(&self, key: &Key, file: &FoundFile) -> Result<Origin, StoreError> {
-        if *key == file.key && self.is_whole(&key.name(0), file.size, &file.attributes) {
+    pub(crate) fn take_expected(
+        &self,
+        key: &Key,
+        found: &Key,
+        file: &FoundFile,
+    ) -> Result<Origin, StoreError> {
+        if key == found && self.is_whole(&key.name(0), file.size, &file.attributes) {
             return Ok(Origin::Found);
         }
         let name = key.name(0);
-        if !self.has_hash(&name, &file.key.content) {
+        if !self.has_hash(&name, &found.content) {
             let path = self.dir.path().join(name);
             return Err(StoreError::damaged(path, "its content is not that of its file"));
         }
         let mut incoming = self.incoming()?;
         incoming.fill(&name, file.size)?;
-        incoming.finish(&file.key, &file.attributes, &file.entry.path)
+        incoming.finish(found, &file.attributes, &file.entry.path)
     }
 }

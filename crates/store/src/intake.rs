@@ -1,27 +1,26 @@
 //! Adding a layer from its archive.
 //!
-//! A thread parses the archive and hashes both the archive and each file, and the caller's own writes. A third one reads and
-//! decompresses. Where reading only copies bytes, the two read by turns: they keep two processors busy, and a third thread would
-//! displace one of them each time it is woken. Where the processor cannot hash two at once, the reading thread hashes the archive.
-//! The threads share what was read instead of copying it. Only the caller's thread changes the store.
+//! A thread parses the archive, and hashes it and its small files; the caller's own writes, and hashes the large files. A third one
+//! reads and decompresses. Where reading only copies bytes, the two read by turns: they keep two processors busy, and a third thread
+//! would displace one of them each time it is woken. Where the processor has no instructions for the archive's hash, the reading
+//! thread computes it. The threads share what was read instead of copying it. Only the caller's thread changes the store.
 
 use crate::StoreError;
 use crate::crew;
 use crate::dir::Dir;
-use crate::idle::Idle;
-use crate::key::Key;
+use crate::hashed::{HashedInput, has_sha256};
+use crate::idle::{Idle, ParserPlace};
+use crate::key::{ContentHasher, Key};
 use crate::known::KNOWN;
 use crate::layer::{CONTENTS, FRAMING, Layer, LayerRecord, LayerSizes, Output, SIZES, Stored};
 use crate::objects::{Incoming, Origin};
 use crate::parse::{Batch, FoundFile, Interrupted, Parsed, Parser, Part, unreadable};
 use crate::recent::Changes;
 use crate::store::Store;
-use sha2::{Digest as _, Sha256};
-use std::io::{BufWriter, Read, Write as _};
+use std::io::{BufWriter, ErrorKind, Read, Write as _};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use tote_archive::{Change, Limits, ReadAhead};
 use tote_image::Digest;
-use tote_sys::has_sha256_twice;
 
 /// Number of batches on the way, so that short delays of one side do not stop the other.
 const DEPTH: usize = 4;
@@ -45,17 +44,17 @@ pub(crate) fn take_in_archive(
     expected: Option<Digest>,
     (input, limits, by): (impl Read + Send, Limits, ReadBy),
 ) -> Result<Layer, StoreError> {
-    let twice = has_sha256_twice();
+    let hashes = has_sha256();
     // Hashing is work, and threads that look around before they sleep need processors of their own.
-    let by = if twice && crew::size() > 1 {
+    let by = if hashes && crew::size() > 1 {
         by
     } else {
         ReadBy::Thread
     };
-    take_in(store, dir, expected, (input, limits, by), twice)
+    take_in(store, dir, expected, (input, limits, by), hashes)
 }
 
-/// Does what [`take_in_archive`] does; the parser hashes the archive if `twice` says so.
+/// Does what [`take_in_archive`] does; the parser hashes the archive if `hashes` says so.
 ///
 /// # Errors
 /// Those of [`take_in_archive`].
@@ -64,12 +63,12 @@ pub(crate) fn take_in(
     dir: &Dir,
     expected: Option<Digest>,
     (input, limits, by): (impl Read + Send, Limits, ReadBy),
-    twice: bool,
+    hashes: bool,
 ) -> Result<Layer, StoreError> {
     let mut intake = Intake::new(store, dir)?;
     std::thread::scope(|scope| {
         let unreadable = |source| unreadable(expected, source);
-        let input = Hashing::new(input, !twice);
+        let input = HashedInput::new(input, !hashes);
         let (ahead, reading) = match by {
             ReadBy::Thread => {
                 let (ahead, reading) = ReadAhead::by_thread(input);
@@ -85,13 +84,14 @@ pub(crate) fn take_in(
         };
         let (full, taken) = sync_channel(DEPTH);
         let (emptied, empty) = channel();
-        let (idle, helped) = Idle::new(reading);
+        let place = ParserPlace::default();
+        let idle = Idle::new(reading, place.clone());
         let parser = Parser::new(
             ahead,
             (expected, limits),
             store.owners,
             (full, empty),
-            (twice, helped),
+            (hashes, place),
         );
         let maker = rustix::thread::sched_getcpu();
         let parsing = std::thread::Builder::new()
@@ -110,11 +110,13 @@ pub(crate) fn take_in(
         match parsed {
             Ok(whole) => {
                 intake.sizes.size += whole.links;
-                let (diff_id, size) = whole.archive.unwrap_or_else(|| whole.input.finish());
+                // One of the two has hashed it.
+                let hashed = whole.archive.or_else(|| whole.input.finish());
+                let (diff_id, size) = hashed.ok_or_else(|| unreadable(ErrorKind::Other.into()))?;
                 intake.finish(size, diff_id)
             }
             Err(Interrupted::Failed(error)) => Err(error),
-            Err(Interrupted::Writer) => Err(unreadable(std::io::ErrorKind::BrokenPipe.into())),
+            Err(Interrupted::Writer) => Err(unreadable(ErrorKind::BrokenPipe.into())),
         }
     })
 }
@@ -132,10 +134,16 @@ struct Intake<'a> {
 }
 
 /// A large file on its way.
-enum Large<'a> {
-    /// A file that is written as it comes.
-    Written(Incoming<'a>),
-    /// A file whose content the object of this key is expected to have.
+struct Large<'a> {
+    hash: ContentHasher,
+    destination: Destination<'a>,
+}
+
+/// Where the content of a large file goes.
+enum Destination<'a> {
+    /// A new object.
+    New(Incoming<'a>),
+    /// None, because the object of this key is expected to have the content.
     Expected(Key),
 }
 
@@ -184,31 +192,46 @@ impl<'a> Intake<'a> {
     fn part(&mut self, part: Part, bytes: &[&[u8]]) -> Result<(), StoreError> {
         let objects = &self.store.objects;
         match part {
-            Part::Whole(file) => {
-                let origin = objects.put(&file.key, bytes, &file.attributes, &file.entry.path)?;
-                self.note(file, origin)
+            Part::Whole(file, content) => {
+                let key = file.key(content);
+                let origin = objects.put(&key, bytes, &file.attributes, &file.entry.path)?;
+                self.note(file, key, origin)
             }
             Part::Begin(path, size) => {
-                self.large = Some(match objects.expected(&path, size) {
-                    Some(key) => Large::Expected(key),
-                    None => Large::Written(objects.incoming()?),
-                });
+                let destination = match objects.expected(&path, size) {
+                    Some(key) => Destination::Expected(key),
+                    None => Destination::New(objects.incoming()?),
+                };
+                let hash = ContentHasher::default();
+                self.large = Some(Large { hash, destination });
                 Ok(())
             }
-            Part::Piece => match &mut self.large {
-                Some(Large::Written(large)) => bytes.iter().try_for_each(|bytes| large.write(bytes)),
-                Some(Large::Expected(_)) | None => Ok(()),
-            },
-            Part::End(file) => {
-                let origin = match self.large.take() {
-                    Some(Large::Written(large)) => {
-                        large.finish(&file.key, &file.attributes, &file.entry.path)?
-                    }
-                    Some(Large::Expected(key)) => objects.take_expected(&key, &file)?,
-                    // A file ends only after its beginning.
-                    None => return Ok(()),
+            Part::Piece => {
+                // Pieces come only after a beginning.
+                let Some(large) = &mut self.large else {
+                    return Ok(());
                 };
-                self.note(file, origin)
+                for bytes in bytes {
+                    if let Destination::New(incoming) = &mut large.destination {
+                        incoming.write(bytes)?;
+                    }
+                    // The copy has brought the bytes to this processor, in their order; the hash takes them from many places at once.
+                    large.hash.update(bytes);
+                }
+                Ok(())
+            }
+            Part::End(file) => {
+                let Some(large) = self.large.take() else {
+                    return Ok(());
+                };
+                let key = file.key(large.hash.finish());
+                let origin = match large.destination {
+                    Destination::New(incoming) => {
+                        incoming.finish(&key, &file.attributes, &file.entry.path)?
+                    }
+                    Destination::Expected(expected) => objects.take_expected(&expected, &key, &file)?,
+                };
+                self.note(file, key, origin)
             }
             Part::Other(change) => {
                 self.changes.push(change, None);
@@ -218,8 +241,8 @@ impl<'a> Intake<'a> {
     }
 
     /// Records a file that is in the store now.
-    fn note(&mut self, file: FoundFile, origin: Origin) -> Result<(), StoreError> {
-        self.store.objects.note_seen(&file.key);
+    fn note(&mut self, file: FoundFile, key: Key, origin: Origin) -> Result<(), StoreError> {
+        self.store.objects.note_seen(&key);
         self.sizes.files += 1;
         self.sizes.size += file.size;
         match origin {
@@ -229,7 +252,7 @@ impl<'a> Intake<'a> {
         }
         let stored = Stored {
             entry: file.number,
-            key: file.key,
+            key,
             size: file.size,
         };
         self.changes.push(Change::Add(file.entry), Some(stored));
@@ -266,40 +289,5 @@ fn failed(dir: &Dir, name: &str) -> impl FnOnce(std::io::Error) -> StoreError {
         attempt: "write",
         path,
         source,
-    }
-}
-
-/// A reader that hashes and counts the bytes read, or leaves that to the parser.
-struct Hashing<R> {
-    input: R,
-    hashes: bool,
-    hash: Sha256,
-    size: u64,
-}
-
-impl<R> Hashing<R> {
-    fn new(input: R, hashes: bool) -> Self {
-        Self {
-            input,
-            hashes,
-            hash: Sha256::new(),
-            size: 0,
-        }
-    }
-
-    /// Returns the digest and the size.
-    fn finish(self) -> (Digest, u64) {
-        (Digest::sha256(self.hash.finalize().into()), self.size)
-    }
-}
-
-impl<R: Read> Read for Hashing<R> {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.input.read(out)?;
-        if self.hashes {
-            self.hash.update(&out[..read]);
-            self.size += read as u64;
-        }
-        Ok(read)
     }
 }

@@ -1,27 +1,84 @@
 //! Names of objects: hashes of a file's content and of everything else that its inode holds.
 
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
-use std::io::Read as _;
 use tote_archive::{Entry, Kind, Timestamp};
 use tote_sys::best_effort;
 
-/// Hash of a file's content.
-pub(crate) type ContentHash = [u8; 32];
+/// Hash of a file's content: BLAKE3. Of files of 8 KiB and more a processor computes it in a third of the time of SHA-256 or less,
+/// because it takes several parts of the file at once.
+pub type ContentHash = [u8; 32];
 
-/// Hashes the content of a file.
+/// A content that is being hashed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ContentHasher(blake3::Hasher);
+
+impl ContentHasher {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn finish(&self) -> ContentHash {
+        self.0.finalize().into()
+    }
+}
+
+/// Hashes the content of a file, whatever its offset.
 ///
 /// # Errors
 /// Those of read(2).
-pub(crate) fn content_hash(file: OwnedFd) -> std::io::Result<ContentHash> {
-    let mut file = std::fs::File::from(file);
+pub(crate) fn content_hash(file: &OwnedFd) -> std::io::Result<ContentHash> {
+    let mut hash = ContentHasher::default();
+    for_each_piece(file, |piece| hash.update(piece))?;
+    Ok(hash.finish())
+}
+
+/// Computes the SHA-256 of a file, whatever its offset.
+///
+/// # Errors
+/// Those of read(2).
+pub(crate) fn file_sha256(file: &OwnedFd) -> std::io::Result<[u8; 32]> {
     let mut hash = Sha256::new();
+    for_each_piece(file, |piece| hash.update(piece))?;
+    Ok(hash.finalize().into())
+}
+
+/// Computes the hashes by which a store may name the content of a file: the present one, and that of older stores.
+///
+/// # Errors
+/// Those of read(2).
+pub fn content_hashes(file: &OwnedFd) -> std::io::Result<[ContentHash; 2]> {
+    let (mut hash, mut older) = (ContentHasher::default(), Sha256::new());
+    for_each_piece(file, |piece| {
+        hash.update(piece);
+        older.update(piece);
+    })?;
+    Ok([hash.finish(), older.finalize().into()])
+}
+
+/// True if a file's content has this hash. Until the end of November 2026 objects had the SHA-256 of their content in their names,
+/// and a store still has those of its images of that time.
+///
+/// # Errors
+/// Those of read(2).
+pub(crate) fn has_hash(file: &OwnedFd, hash: &ContentHash) -> std::io::Result<bool> {
+    Ok(content_hash(file)? == *hash || file_sha256(file)? == *hash)
+}
+
+fn for_each_piece(file: &OwnedFd, mut each: impl FnMut(&[u8])) -> std::io::Result<()> {
     let mut buffer = vec![0; 256 << 10];
+    let mut offset = 0;
     loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hash.finalize().into()),
-            read => hash.update(&buffer[..read]),
+        match rustix::io::pread(file, &mut buffer, offset) {
+            Ok(0) => return Ok(()),
+            Ok(read) => {
+                each(&buffer[..read]);
+                offset += read as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
         }
     }
 }
@@ -34,6 +91,9 @@ pub enum Owners {
     /// The caller, with a single id. Owners, device nodes and privileged attributes stay recorded in the layers.
     Caller,
 }
+
+/// Half a hash of [`Attributes`].
+pub(crate) type AttributesHash = [u8; 16];
 
 /// Metadata in an inode, its content aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +131,7 @@ impl Attributes {
         }
     }
 
-    fn hash(&self) -> [u8; 16] {
+    pub(crate) fn hash(&self) -> AttributesHash {
         let mut hash = Sha256::new();
         hash.update(self.mode.to_le_bytes());
         hash.update(self.uid.to_le_bytes());
@@ -87,6 +147,18 @@ impl Attributes {
         let mut short = [0; 16];
         short.copy_from_slice(&hash.finalize()[..16]);
         short
+    }
+}
+
+/// Hashes of attributes in an archive's order: most files have those of the file before.
+#[derive(Debug, Default)]
+pub(crate) struct AttributesHasher(Option<(Attributes, AttributesHash)>);
+
+impl AttributesHasher {
+    pub(crate) fn hash(&mut self, attributes: &Attributes) -> AttributesHash {
+        let known = self.0.take().filter(|(known, _)| known == attributes);
+        let known = known.unwrap_or_else(|| (attributes.clone(), attributes.hash()));
+        self.0.insert(known).1
     }
 }
 
@@ -112,7 +184,7 @@ pub(crate) fn is_kept(name: &[u8], owners: Owners) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) content: ContentHash,
-    pub(crate) attributes: [u8; 16],
+    pub(crate) attributes: AttributesHash,
 }
 
 impl Key {
@@ -122,23 +194,12 @@ impl Key {
         attributes: [0; 16],
     };
 
+    #[cfg(test)]
     pub(crate) fn new(content: ContentHash, attributes: &Attributes) -> Self {
         Self {
             content,
             attributes: attributes.hash(),
         }
-    }
-
-    /// Returns the key of a file that follows `before` in an archive: most have the attributes of the one before.
-    pub(crate) fn after(
-        before: &mut Option<(Attributes, [u8; 16])>,
-        content: ContentHash,
-        attributes: &Attributes,
-    ) -> Self {
-        let known = before.take().filter(|(known, _)| known == attributes);
-        let (_, attributes) =
-            *before.insert(known.unwrap_or_else(|| (attributes.clone(), attributes.hash())));
-        Self { content, attributes }
     }
 
     /// Formats the name as `ab/<62 digits>-<32 digits>`; further copies have their number at the end.
@@ -223,6 +284,19 @@ mod tests {
         }
     }
 
+    /// A store that names its objects otherwise is another one. The digest is the first of BLAKE3's own test vectors.
+    #[test]
+    fn the_hash_of_an_empty_content() {
+        let hash = ContentHasher::default().finish();
+        let name = Key {
+            content: hash,
+            ..Key::ZERO
+        };
+        let digits = "1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
+        let expected = format!("af/{digits}-{}", "0".repeat(32));
+        assert_eq!(name.name(0), expected);
+    }
+
     #[test]
     fn every_attribute_counts() {
         let plain = Attributes {
@@ -242,16 +316,15 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_files_in_their_order() {
+    fn attributes_of_files_in_their_order() {
         let plain = Attributes::default();
         let other = Attributes {
             mode: 0o644,
             ..plain.clone()
         };
-        let mut before = None;
+        let mut hasher = AttributesHasher::default();
         for attributes in [&plain, &plain, &other, &other, &plain] {
-            let key = Key::after(&mut before, [1; 32], attributes);
-            assert_eq!(key, Key::new([1; 32], attributes));
+            assert_eq!(hasher.hash(attributes), attributes.hash());
         }
     }
 

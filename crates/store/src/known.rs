@@ -126,12 +126,11 @@ impl Store {
         if u64::try_from(stat.st_size) != Ok(size) {
             return Ok(false);
         }
-        let content = crate::key::content_hash(file).map_err(|source| StoreError::Io {
+        crate::key::has_hash(&file, &key.content).map_err(|source| StoreError::Io {
             attempt: "read",
             path: dir.path().join(name),
             source,
-        })?;
-        Ok(content == key.content)
+        })
     }
 
     /// Records that a layer was found to be right. The content just read came from the disk, unless something was

@@ -246,7 +246,7 @@ pub(crate) fn check_framing(dir: &Dir) -> Result<(), StoreError> {
     let Some(written) = record(dir)?.framing else {
         return Ok(());
     };
-    let content = crate::key::content_hash(file).map_err(|source| match source.kind() {
+    let content = crate::key::file_sha256(&file).map_err(|source| match source.kind() {
         std::io::ErrorKind::IsADirectory => damaged("it is no file"),
         _ => StoreError::Io {
             attempt: "read",

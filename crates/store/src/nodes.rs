@@ -4,6 +4,7 @@ use crate::StoreError;
 use crate::dir::Dir;
 use crate::error::or_damaged;
 use crate::ingest::Ingest;
+use crate::key::ContentHash;
 use crate::layer;
 use crate::store::{Store, sha256, sha256_hex};
 use rustix::io::Errno;
@@ -25,8 +26,8 @@ struct Document {
 /// Content of a file of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileContent {
-    /// SHA-256 of its bytes.
-    pub digest: Digest,
+    /// Hash of its bytes, by which the store names them.
+    pub hash: ContentHash,
     /// Number of its bytes.
     pub size: u64,
 }
@@ -79,7 +80,7 @@ impl Store {
         };
         let stored = or_damaged(layer::contents(&dir))?.unwrap_or_default();
         let content = |stored: layer::Stored| FileContent {
-            digest: Digest::sha256(stored.key.content),
+            hash: stored.key.content,
             size: stored.size,
         };
         Ok(stored.into_iter().map(content).collect())

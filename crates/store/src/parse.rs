@@ -1,10 +1,9 @@
 //! From an archive to batches of files: one thread parses and hashes while another one writes.
 
 use crate::StoreError;
-use crate::idle::Helped;
-use crate::key::{Attributes, Key, Owners};
-use crate::twin::HashedFraming;
-use sha2::{Digest as _, Sha256};
+use crate::hashed::HashedFraming;
+use crate::idle::ParserPlace;
+use crate::key::{Attributes, AttributesHash, AttributesHasher, ContentHash, ContentHasher, Key, Owners};
 use std::io::{Error, ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender};
 use tote_archive::{
@@ -56,8 +55,8 @@ enum Bytes {
 
 /// A part of a batch.
 pub(crate) enum Part {
-    /// A file with its whole content.
-    Whole(FoundFile),
+    /// A file with its whole content, and the hash of that.
+    Whole(FoundFile, ContentHash),
     /// The beginning of a large file, with its path and size; without bytes.
     Begin(EntryPath, u64),
     /// The next bytes of a large file.
@@ -68,15 +67,25 @@ pub(crate) enum Part {
     Other(Change),
 }
 
-/// A regular file of an archive, hashed.
+/// A regular file of an archive.
 pub(crate) struct FoundFile {
     /// Number of its change.
     pub(crate) number: u64,
-    pub(crate) key: Key,
     /// Bytes of its content, with holes.
     pub(crate) size: u64,
     pub(crate) attributes: Attributes,
+    attributes_hash: AttributesHash,
     pub(crate) entry: Entry,
+}
+
+impl FoundFile {
+    /// Returns the key of the file, whose content has this hash.
+    pub(crate) fn key(&self, content: ContentHash) -> Key {
+        Key {
+            content,
+            attributes: self.attributes_hash,
+        }
+    }
 }
 
 impl Batch {
@@ -171,8 +180,8 @@ pub(crate) struct Parser<R> {
     /// Digest of the layer, for messages.
     layer: Option<Digest>,
     owners: Owners,
-    /// Attributes of the file before, with their part of its key.
-    before: Option<(Attributes, [u8; 16])>,
+    attributes_hasher: AttributesHasher,
+    place: ParserPlace,
     batch: Batch,
     full: SyncSender<Parsed>,
     empty: Receiver<Batch>,
@@ -208,17 +217,18 @@ impl<R: Read> Parser<R> {
         (layer, limits): (Option<Digest>, Limits),
         owners: Owners,
         (full, empty): (SyncSender<Parsed>, Receiver<Batch>),
-        (hashes_archive, helped): (bool, Helped),
+        (hashes_archive, place): (bool, ParserPlace),
     ) -> Self {
         let framing = FramingOutput {
             full: full.clone(),
             pending: Vec::new(),
         };
         Self {
-            reader: Reader::lending(input, limits, HashedFraming::new(framing, hashes_archive, helped)),
+            reader: Reader::lending(input, limits, HashedFraming::new(framing, hashes_archive)),
             layer,
             owners,
-            before: None,
+            attributes_hasher: AttributesHasher::default(),
+            place,
             batch: Batch::default(),
             full,
             empty,
@@ -262,58 +272,55 @@ impl<R: Read> Parser<R> {
     }
 
     fn file(&mut self, entry: Entry, size: u64) -> Result<(), Interrupted> {
-        let is_stored_whole = self.begin_hash(size);
+        let is_stored_whole = self.is_stored_whole(size);
         if size > IN_MEMORY {
             return self.large_file(entry, size, is_stored_whole);
         }
+        let mut hash = ContentHasher::default();
         if is_stored_whole {
             let first = self.piece(&entry)?;
             let mut more = Vec::new();
             while let Some(piece) = self.piece(&entry)? {
                 more.push(piece);
             }
-            let hash = self.reader.framing().end_file();
-            let file = self.found(entry, hash, size);
-            self.batch.push(Part::Whole(file), first, more);
+            first.iter().chain(&more).for_each(|piece| hash.update(piece));
+            let file = self.found(entry, size);
+            self.batch.push(Part::Whole(file, hash.finish()), first, more);
             return Ok(());
         }
         let len = usize::try_from(size).unwrap_or_default();
         let content = self.batch.room(len);
         let read = self.reader.read_exact(content);
-        let hash = Sha256::digest(&*content).into();
+        hash.update(content);
         read.map_err(|source| self.broken_off(&entry, source))?;
-        let file = self.found(entry, hash, size);
-        self.batch.push_own(Part::Whole(file), len);
+        let file = self.found(entry, size);
+        self.batch.push_own(Part::Whole(file, hash.finish()), len);
         Ok(())
     }
 
+    /// Hands over a file in pieces, which the writer hashes: it has less work with a large file than this thread.
     fn large_file(&mut self, entry: Entry, size: u64, is_stored_whole: bool) -> Result<(), Interrupted> {
         self.batch
             .push(Part::Begin(entry.path.clone(), size), None, Vec::new());
-        let hash = if is_stored_whole {
+        if is_stored_whole {
             while let Some(piece) = self.piece(&entry)? {
                 self.batch.push(Part::Piece, Some(piece), Vec::new());
                 self.hand_over_if_full()?;
             }
-            self.reader.framing().end_file()
         } else {
-            self.large_file_with_holes(&entry)?
-        };
-        let file = self.found(entry, hash, size);
+            self.large_file_with_holes(&entry)?;
+        }
+        let file = self.found(entry, size);
         self.batch.push(Part::End(file), None, Vec::new());
         Ok(())
     }
 
-    fn large_file_with_holes(&mut self, entry: &Entry) -> Result<[u8; 32], Interrupted> {
-        let mut hash = Sha256::new();
+    fn large_file_with_holes(&mut self, entry: &Entry) -> Result<(), Interrupted> {
         loop {
             let room = self.batch.room(BATCH);
             match self.reader.read(room) {
-                Ok(0) => return Ok(hash.finalize().into()),
-                Ok(read) => {
-                    hash.update(&room[..read]);
-                    self.batch.push_own(Part::Piece, read);
-                }
+                Ok(0) => return Ok(()),
+                Ok(read) => self.batch.push_own(Part::Piece, read),
                 Err(source) => return Err(self.broken_off(entry, source).into()),
             }
             self.hand_over_if_full()?;
@@ -326,26 +333,18 @@ impl<R: Read> Parser<R> {
         piece.map_err(|error| self.broken_off(entry, error.into()).into())
     }
 
-    /// Begins to hash a file while it is read; false if its content has holes, which the archive has not.
-    fn begin_hash(&mut self, size: u64) -> bool {
-        let stored: u64 = self
-            .reader
-            .content_extents()
-            .iter()
-            .map(|extent| extent.len)
-            .sum();
-        if stored == size {
-            self.reader.framing().begin_file();
-        }
-        stored == size
+    /// True if all of the present file is in the archive: false if its content has holes.
+    fn is_stored_whole(&self, size: u64) -> bool {
+        let extents = self.reader.content_extents().iter();
+        extents.map(|extent| extent.len).sum::<u64>() == size
     }
 
-    fn found(&mut self, entry: Entry, hash: [u8; 32], size: u64) -> FoundFile {
+    fn found(&mut self, entry: Entry, size: u64) -> FoundFile {
         let attributes = Attributes::of(&entry, self.owners);
         FoundFile {
             number: self.reader.entry(),
-            key: Key::after(&mut self.before, hash, &attributes),
             size,
+            attributes_hash: self.attributes_hasher.hash(&attributes),
             attributes,
             entry,
         }
@@ -363,7 +362,7 @@ impl<R: Read> Parser<R> {
         let next = self.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
         let sent = self.full.send(Parsed::Changes(batch));
-        self.reader.framing().note_work();
+        self.place.note();
         sent.map_err(|_| Interrupted::Writer)
     }
 

@@ -15,13 +15,11 @@
 
 use crate::StoreError;
 use crate::fault::step;
-use crate::key::{Attributes, ContentHash, Key};
+use crate::key::{Attributes, ContentHash, Key, content_hash};
 use crate::objects::Objects;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tote_archive::EntryPath;
@@ -95,19 +93,7 @@ impl HostFiles {
         let is_candidate = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && u64::try_from(stat.st_size) == Ok(size)
             && stat.st_dev == self.device;
-        (is_candidate && hash(&file).ok()? == *content).then_some((file, stat))
-    }
-}
-
-fn hash(file: &OwnedFd) -> std::io::Result<ContentHash> {
-    let mut hash = Sha256::new();
-    let mut reader = std::fs::File::from(file.try_clone()?);
-    let mut buffer = vec![0; 128 << 10];
-    loop {
-        match reader.read(&mut buffer)? {
-            0 => return Ok(hash.finalize().into()),
-            read => hash.update(&buffer[..read]),
-        }
+        (is_candidate && content_hash(&file).ok()? == *content).then_some((file, stat))
     }
 }
 

@@ -435,5 +435,5 @@ pub(crate) fn is_object(
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(dir, name, flags, Mode::empty())
-        .is_ok_and(|file| crate::key::content_hash(file).is_ok_and(|content| content == key.content))
+        .is_ok_and(|file| crate::key::has_hash(&file, &key.content).unwrap_or(false))
 }

@@ -3,7 +3,7 @@
 use crate::StoreError;
 use crate::error::is_gone;
 use crate::ingest::Ingest;
-use crate::key::{Attributes, Key, Owners, content_hash, is_kept};
+use crate::key::{Attributes, Key, Owners, has_hash, is_kept};
 use crate::layer;
 use crate::store::{Store, sha256_hex};
 use crate::stored_image::Image;
@@ -247,8 +247,8 @@ impl Store {
         }
         let file = dir.open_file(&name).map_err(dir.failed("open", &name))?;
         let attributes = attributes(&file, &stat, self.owners);
-        match content_hash(file) {
-            Ok(content) => Ok(Key::new(content, &attributes) == *key),
+        match has_hash(&file, &key.content) {
+            Ok(is_right) => Ok(is_right && attributes.hash() == key.attributes),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(false),
             Err(source) => Err(StoreError::Io {
                 attempt: "read",

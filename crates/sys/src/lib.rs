@@ -3,7 +3,7 @@
 //! Two things live here. First the *birth* of a container: [`Op`] is one prepared operation of becoming a container,
 //! and [`birth`] clones a process that performs a list of them in order and reports the first that fails. Second the
 //! few calls that rustix lacks, each in a file named after its man page. And what else needs `unsafe` has its place here, too:
-//! two hashes at once ([`sha256_twice`]), and beside musl the heap (`heap.rs`) and copies of short pieces of memory (`bytes.rs`).
+//! beside musl the heap (`heap.rs`) and copies of short pieces of memory (`bytes.rs`).
 //!
 //! Invariants:
 //! - Between clone3(2) and execve(2) the child allocates nothing, takes no lock, formats no text, and cannot panic: all
@@ -87,7 +87,6 @@ mod root;
 mod schedule;
 mod seal;
 mod seccomp;
-mod sha256;
 mod shown;
 mod signal;
 mod socket;
@@ -165,7 +164,6 @@ pub use rustix::io::Errno;
 pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seal::{Sealing, is_sealed, may_change_executable, open_seal, seal, seal_in_place, settle_seal};
 pub use seccomp::SockFilter;
-pub use sha256::{Sha256State, has_sha256_twice, sha256_twice};
 pub use shown::{hide_root, is_mount_point, show_root};
 pub use signal::{SignalFd, SignalSet, note as note_signals, noted as noted_signal, pending_signal};
 pub use source::{CloneSource, Parameter, Source, Value};

@@ -123,7 +123,6 @@ fn pieces_are_the_input_in_its_order() {
                 }
                 let piece = reader.lend(100_000).unwrap();
                 assert!(!piece.is_empty() && piece[..] == bytes[at..at + piece.len()]);
-                assert!(piece.after(1)[..] == piece[1..] && piece.after(100_001).is_empty());
                 at += piece.len();
                 kept.push(piece);
             }

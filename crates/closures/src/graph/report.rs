@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tote_bundle::Image;
 use tote_image::{Digest, ImageConfig};
 use tote_needs::{Reason, References, Settings, Tree, needs};
+use tote_store::ContentHash;
 
 /// Report of all images that have a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -67,7 +68,7 @@ pub fn store_report(home: &Home) -> Result<StoreReport, EngineError> {
     }
     images.sort();
     let mut report = StoreReport::default();
-    let mut layers: BTreeMap<Digest, BTreeSet<Digest>> = BTreeMap::new();
+    let mut layers: BTreeMap<Digest, BTreeSet<ContentHash>> = BTreeMap::new();
     let mut contents: Vec<ImageContents> = Vec::new();
     let mut all = ImageContents::new();
     for (_, id) in &images {
@@ -79,7 +80,7 @@ pub fn store_report(home: &Home) -> Result<StoreReport, EngineError> {
             }
             let files = store.layer_files(layer)?;
             report.layered += files.iter().map(|file| file.size).sum::<u64>();
-            layers.insert(*layer, files.iter().map(|file| file.digest).collect());
+            layers.insert(*layer, files.iter().map(|file| file.hash).collect());
         }
         let own = contents_of(&store, id)?;
         all.extend(own.iter());
@@ -97,12 +98,12 @@ pub fn store_report(home: &Home) -> Result<StoreReport, EngineError> {
             keeps_times: true,
         };
         let shared = host.common(root.files, contents)?;
-        let sum = |digests: &mut dyn Iterator<Item = &Digest>| -> u64 {
-            digests.filter_map(|digest| contents.get(digest)).sum()
+        let sum = |hashes: &mut dyn Iterator<Item = &ContentHash>| -> u64 {
+            hashes.filter_map(|hash| contents.get(hash)).sum()
         };
         let foreign = layers.iter().filter(|(layer, _)| !image.layers().contains(layer));
-        let foreign: BTreeSet<&Digest> = foreign.flat_map(|(_, digests)| digests).collect();
-        let own: BTreeSet<&Digest> = contents.keys().collect();
+        let foreign: BTreeSet<&ContentHash> = foreign.flat_map(|(_, hashes)| hashes).collect();
+        let own: BTreeSet<&ContentHash> = contents.keys().collect();
         let mut row = StoreReportRow {
             name: name.clone(),
             id: id.to_string(),
@@ -115,7 +116,7 @@ pub fn store_report(home: &Home) -> Result<StoreReport, EngineError> {
         of_host.extend(shared);
         report.images.push(row);
     }
-    report.host = of_host.iter().filter_map(|digest| all.get(digest)).sum();
+    report.host = of_host.iter().filter_map(|hash| all.get(hash)).sum();
     Ok(report)
 }
 

@@ -8,12 +8,10 @@ use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::Read as _;
 use tote_bundle::Image;
 use tote_image::Digest;
 use tote_needs::Tree;
-use tote_store::Store;
+use tote_store::{ContentHash, Store};
 
 /// Usage of a closure or an image, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,12 +36,12 @@ pub struct ClosureUsage {
 }
 
 /// Contents of an image: each once, with its size.
-pub(super) type ImageContents = HashMap<Digest, u64>;
+pub(super) type ImageContents = HashMap<ContentHash, u64>;
 
 /// Files of the host that were compared, by path.
 #[derive(Debug, Default)]
 pub(super) struct HostContents {
-    known: HashMap<Vec<u8>, Option<Digest>>,
+    known: HashMap<Vec<u8>, Option<[ContentHash; 2]>>,
 }
 
 /// Measures closures of nodes, profiles and programs of the host, and images. This process must have one thread.
@@ -71,7 +69,7 @@ pub fn closure_usage(home: &Home, names: &[String]) -> Result<Vec<ClosureUsage>,
     let mut usages = Vec::new();
     for (at, (name, kind, id)) in rows.iter().enumerate() {
         let image = store.image(id)?;
-        let others: HashSet<&Digest> = rows
+        let others: HashSet<&ContentHash> = rows
             .iter()
             .zip(&contents)
             .enumerate()
@@ -80,8 +78,8 @@ pub fn closure_usage(home: &Home, names: &[String]) -> Result<Vec<ClosureUsage>,
             .collect();
         let source = Source::open(home, &Image::Stored(id.to_string()))?;
         let of_host = host.common(source.dir()?, &contents[at])?;
-        let sum = |keep: &dyn Fn(&Digest) -> bool| {
-            let parts = contents[at].iter().filter(|(digest, _)| keep(digest));
+        let sum = |keep: &dyn Fn(&ContentHash) -> bool| {
+            let parts = contents[at].iter().filter(|(hash, _)| keep(hash));
             parts.map(|(_, size)| size).sum::<u64>()
         };
         let base = match image.layers().first().filter(|_| *kind == "image") {
@@ -94,9 +92,9 @@ pub fn closure_usage(home: &Home, names: &[String]) -> Result<Vec<ClosureUsage>,
             image: id.to_string(),
             total: image.record.size,
             base,
-            unique: sum(&|digest| !others.contains(digest)),
-            beside_host: sum(&|digest| !of_host.contains(digest)),
-            own: sum(&|digest| !others.contains(digest) && !of_host.contains(digest)),
+            unique: sum(&|hash| !others.contains(hash)),
+            beside_host: sum(&|hash| !of_host.contains(hash)),
+            own: sum(&|hash| !others.contains(hash) && !of_host.contains(hash)),
         });
     }
     Ok(usages)
@@ -107,7 +105,7 @@ pub(super) fn contents_of(store: &Store, id: &Digest) -> Result<ImageContents, E
     let mut contents = ImageContents::new();
     for layer in store.image(id)?.layers() {
         let files = store.layer_files(layer)?;
-        contents.extend(files.into_iter().map(|file| (file.digest, file.size)));
+        contents.extend(files.into_iter().map(|file| (file.hash, file.size)));
     }
     Ok(contents)
 }
@@ -118,7 +116,7 @@ impl HostContents {
         &mut self,
         root: BorrowedFd<'_>,
         contents: &ImageContents,
-    ) -> Result<HashSet<Digest>, EngineError> {
+    ) -> Result<HashSet<ContentHash>, EngineError> {
         let mut tree = Tree::default();
         scan(root, "", &[b"proc", b"sys", b"dev"], &mut tree).map_err(ImageFault::LayerOutput)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -139,24 +137,18 @@ impl HostContents {
                 continue;
             }
             let known = self.known.entry(path.to_vec());
-            let digest = known.or_insert_with(|| hash(host.as_fd(), path));
-            common.extend(digest.filter(|digest| contents.contains_key(digest)));
+            let hashes = known.or_insert_with(|| hashes_of(host.as_fd(), path));
+            let hashes = hashes.iter().flatten().copied();
+            common.extend(hashes.filter(|hash| contents.contains_key(hash)));
         }
         Ok(common)
     }
 }
 
 /// Hashes a file of the host; `None` if it cannot be read.
-fn hash(host: BorrowedFd<'_>, path: &[u8]) -> Option<Digest> {
-    use sha2::{Digest as _, Sha256};
+fn hashes_of(host: BorrowedFd<'_>, path: &[u8]) -> Option<[ContentHash; 2]> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let file = rustix::fs::openat2(host, path, flags, Mode::empty(), resolve).ok()?;
-    let (mut file, mut hash, mut buffer) = (File::from(file), Sha256::new(), vec![0; 256 << 10]);
-    loop {
-        match file.read(&mut buffer).ok()? {
-            0 => return Some(Digest::sha256(hash.finalize().into())),
-            read => hash.update(&buffer[..read]),
-        }
-    }
+    tote_store::content_hashes(&file).ok()
 }

@@ -1,7 +1,7 @@
 //! Damage by a power cut to each kind of file, and its repair.
 
 use super::crash::{layers, left, name, remove};
-use super::{Tar, add_layer, config, digest, listing, options, store};
+use super::{Tar, add_layer, config, content_hash, digest, listing, options, store};
 use crate::{Broken, Depth, Image, Limits, Patience, Slot, Store, StoreError};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -145,13 +145,10 @@ fn large(store: &Store, image: &Image) -> PathBuf {
 }
 
 fn object_of(store: &Store, image: &Image, content: &[u8]) -> PathBuf {
-    let hash = digest(content);
+    let hash = content_hash(content);
     let layer = store.layer_dir(&image.layers()[0]).unwrap().unwrap();
     let stored = crate::layer::contents(&layer).unwrap();
-    let found = stored
-        .iter()
-        .find(|stored| stored.key.content[..] == *hash.as_bytes())
-        .unwrap();
+    let found = stored.iter().find(|stored| stored.key.content == hash).unwrap();
     store.objects.dir.path().join(found.key.name(0))
 }
 

@@ -1,7 +1,8 @@
 //! Trees whose metadata are in a file.
 
-use super::{TIME, Tar, add_image, add_layer, config, digest, files, listing, options};
+use super::{TIME, Tar, add_image, add_layer, config, content_hash, files, listing, options};
 use crate::fault::dying_after;
+use crate::key::Key;
 use crate::{Depth, Image, Opened, Patience, Store, StoreError, StoreOptions, Tree};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
@@ -161,7 +162,11 @@ fn a_lost_object_is_noticed_after_a_boot() {
         panic!("it has a content")
     };
     drop(tree);
-    let shard = store.objects.dir.enter(&digest(b"program").hex()[..2]).unwrap();
+    let key = Key {
+        content: content_hash(b"program"),
+        ..Key::ZERO
+    };
+    let shard = store.objects.dir.enter(&key.name(0)[..2]).unwrap();
     std::fs::remove_file(shard.path().join(&shard.names().unwrap()[0])).unwrap();
     store.boot = "another boot".to_owned();
     let error = store.tree(&image).unwrap_err();

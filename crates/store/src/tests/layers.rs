@@ -30,7 +30,7 @@ fn a_layer_comes_out_as_it_came_in() {
 }
 
 #[test]
-fn two_hashes_at_once_are_those_of_two_threads() {
+fn the_parser_and_the_reading_thread_compute_the_same_digest() {
     let noise: Vec<u8> = (0..500_000_u32)
         .flat_map(|at| at.wrapping_mul(40503).to_le_bytes())
         .collect();
@@ -44,12 +44,12 @@ fn two_hashes_at_once_are_those_of_two_threads() {
         (ReadBy::Thread, true),
         (ReadBy::Others, true),
     ];
-    let added = ways.map(|(by, twice)| {
+    let added = ways.map(|(by, hashes)| {
         let (_dir, store) = store();
-        let (layer, contents) = take_in(&store, &archive, by, twice);
+        let (layer, contents) = take_in(&store, &archive, by, hashes);
         for stored in &contents {
             let file = store.objects.dir.open_file(&stored.key.name(0)).unwrap();
-            assert_eq!(crate::key::content_hash(file).unwrap(), stored.key.content);
+            assert_eq!(crate::key::content_hash(&file).unwrap(), stored.key.content);
         }
         let contents: Vec<_> = contents.iter().map(|stored| stored.to_bytes()).collect();
         (layer, contents)
@@ -63,11 +63,11 @@ fn take_in(
     store: &Store,
     archive: &[u8],
     by: ReadBy,
-    twice: bool,
+    hashes: bool,
 ) -> (crate::Layer, Vec<crate::layer::Stored>) {
     let (dir, _) = store.layers.make_unfinished().unwrap();
     let input = (archive, Limits::default(), by);
-    let layer = crate::intake::take_in(store, &dir, None, input, twice);
+    let layer = crate::intake::take_in(store, &dir, None, input, hashes);
     (layer.unwrap(), crate::layer::contents(&dir).unwrap())
 }
 

@@ -8,10 +8,12 @@ mod indexes;
 mod inodes;
 mod layers;
 mod nodes;
+mod older;
 mod sharing;
 mod sweep;
 mod trees;
 
+use crate::key::{ContentHash, ContentHasher};
 use crate::{Image, Layer, Limits, Owners, ShareHost, Slot, Store, StoreError, StoreOptions};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -108,6 +110,13 @@ impl Tar {
 
 fn digest(bytes: &[u8]) -> Digest {
     Digest::sha256(Sha256::digest(bytes).into())
+}
+
+/// Hash of a content in memory.
+fn content_hash(bytes: &[u8]) -> ContentHash {
+    let mut hash = ContentHasher::default();
+    hash.update(bytes);
+    hash.finish()
 }
 
 /// Options that this process can use.

@@ -1,6 +1,6 @@
 //! Nodes: a document keeps its layer, and a damaged one counts as absent.
 
-use super::{Tar, add_layer, digest, store};
+use super::{Tar, add_layer, content_hash, digest, store};
 use crate::{Patience, StoreError};
 
 fn document(layer: &tote_image::Digest, name: &str) -> Vec<u8> {
@@ -31,7 +31,7 @@ fn a_node_keeps_its_layer() {
     assert!(store.layer(&lost.diff_id).unwrap().is_none());
     let files = store.layer_files(&kept.diff_id).unwrap();
     assert_eq!(files.len(), 1);
-    assert_eq!((files[0].digest, files[0].size), (digest(b"1"), 1));
+    assert_eq!((files[0].hash, files[0].size), (content_hash(b"1"), 1));
     assert_eq!(store.layer_paths(&kept.diff_id).unwrap(), [Box::from(&b"a"[..])]);
     assert_eq!(store.layer_files(&lost.diff_id).unwrap(), []);
     assert!(store.layer_paths(&lost.diff_id).unwrap().is_empty());
