@@ -16,8 +16,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub const CHUNK: usize = 256 << 10;
 /// Maximum number of chunks of which a consumer may keep pieces while it reads on.
 pub const MOST_LENT: usize = 7;
-/// Number of chunks; some are on the way, so that short delays of one side do not stop the other.
-const CHUNKS: usize = MOST_LENT + 2;
+/// Number of chunks: 4 MiB. Of small files the thread that writes is the slower one, and of large files the thread that parses, so
+/// that a long way between the two keeps both at work.
+const CHUNKS: usize = 16;
+const _: () = assert!(CHUNKS > MOST_LENT + 1);
 
 /// Space of a chunk, which is used again and again.
 type Space = Box<[u8]>;

@@ -22,8 +22,8 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use tote_archive::{Change, Limits, ReadAhead};
 use tote_image::Digest;
 
-/// Number of batches on the way, so that short delays of one side do not stop the other.
-const DEPTH: usize = 4;
+/// Number of batches on the way: about as many as the chunks of an archive that is read are good for.
+const DEPTH: usize = 8;
 
 /// Where an archive is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
