@@ -17,7 +17,7 @@ pub(crate) fn has_sha256() -> bool {
     has
 }
 
-/// The bytes of an archive so far.
+/// Hash and number of the bytes of an archive so far.
 #[derive(Debug, Default)]
 struct Archive {
     hash: Sha256,

@@ -1,4 +1,4 @@
-//! The writer while it waits for the parser: it reads ahead.
+//! An idle writer reads ahead while it waits for the parser.
 
 use crate::parse::Parsed;
 use rustix::thread::sched_getcpu;
@@ -23,12 +23,12 @@ const PAUSES: u32 = 32;
 pub(crate) struct ParserPlace(Arc<AtomicUsize>);
 
 impl ParserPlace {
-    /// Notes where the parser is, which calls this.
+    /// Notes the processor of the caller, which is the parser.
     pub(crate) fn note(&self) {
         self.0.store(sched_getcpu(), Ordering::Relaxed);
     }
 
-    /// True if the caller is there as well, as on a busy machine: the parser can only work while the caller sleeps.
+    /// True if the caller runs on the parser's processor, as on a busy machine: the parser can only work while the caller sleeps.
     fn is_here(&self) -> bool {
         self.0.load(Ordering::Relaxed) == sched_getcpu()
     }

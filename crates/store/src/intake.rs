@@ -1,8 +1,8 @@
 //! Adding a layer from its archive.
 //!
-//! A thread parses the archive, and hashes it and its small files; the caller's own writes, and hashes the large files. A third one
-//! reads and decompresses. Where reading only copies bytes, the two read by turns: they keep two processors busy, and a third thread
-//! would displace one of them each time it is woken. Where the processor has no instructions for the archive's hash, the reading
+//! A thread parses the archive, and hashes it and its small files. The caller's thread writes, and hashes the large files. A third
+//! thread reads and decompresses. Where reading only copies bytes, the parser and the writer read by turns: they keep two processors
+//! busy, and a third thread would displace one of them each time it is woken. Where the processor has no instructions for the archive's hash, the reading
 //! thread computes it. The threads share what was read instead of copying it. Only the caller's thread changes the store.
 
 use crate::StoreError;
@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use tote_archive::{Change, Limits, ReadAhead};
 use tote_image::Digest;
 
-/// Number of batches on the way: about as many as the chunks of an archive that is read are good for.
+/// Maximum number of batches on the way. Their number is also limited by that of the chunks, of which most batches keep two or three.
 const DEPTH: usize = 8;
 
 /// Where an archive is read.
@@ -215,7 +215,7 @@ impl<'a> Intake<'a> {
                     if let Destination::New(incoming) = &mut large.destination {
                         incoming.write(bytes)?;
                     }
-                    // The copy has brought the bytes to this processor, in their order; the hash takes them from many places at once.
+                    // The write has brought the bytes into this processor's cache one after another; the hash reads many places at once.
                     large.hash.update(bytes);
                 }
                 Ok(())

@@ -2,9 +2,10 @@
 
 use super::crash::{left, name, remove};
 use super::{Tar, add_layer, config, digest, listing, options, store};
-use crate::key::{Key, content_hash, file_sha256};
-use crate::layer::{CONTENTS, LayerRecord, SIZES, Stored};
+use crate::key::{Key, file_sha256};
+use crate::layer::{CONTENTS, LayerRecord, SIZES};
 use crate::{Depth, Image, Store};
+use std::collections::HashMap;
 use std::fs;
 use std::io::Read as _;
 use tempfile::TempDir;
@@ -21,11 +22,13 @@ fn archive() -> Vec<u8> {
 
 /// Names the objects of a store as an older tote has named them, and opens it in another boot.
 fn of_older_tote(store: Store) -> Store {
+    let mut older = HashMap::new();
     let layers = store.layers.names().unwrap();
     for layer in layers.iter().map(|layer| store.layers.enter(layer).unwrap()) {
         let mut contents = crate::layer::contents(&layer).unwrap();
         for stored in &mut contents {
-            *stored = renamed(&store, *stored);
+            let key = stored.key;
+            stored.key = *older.entry(key).or_insert_with(|| renamed(&store, &key));
         }
         let bytes: Vec<u8> = contents.iter().flat_map(|stored| stored.to_bytes()).collect();
         layer.write(CONTENTS, &bytes).unwrap();
@@ -40,32 +43,19 @@ fn of_older_tote(store: Store) -> Store {
     again
 }
 
-fn renamed(store: &Store, stored: Stored) -> Stored {
+/// Gives an object its older name, and returns the key of that.
+fn renamed(store: &Store, key: &Key) -> Key {
     let objects = &store.objects.dir;
-    let old = stored.key.name(0);
-    let Ok(file) = objects.open_file(&old) else {
-        // Another file of the same content and attributes came before.
-        let same = objects.names().unwrap().into_iter().find_map(|shard| {
-            let names = objects.enter(&shard).unwrap().names().unwrap();
-            let mut keys = names.iter().filter_map(|name| Key::parse(&shard, name));
-            keys.find(|(key, _)| {
-                content_hash(&objects.open_file(&key.name(0)).unwrap()).unwrap() == stored.key.content
-            })
-        });
-        return Stored {
-            key: same.unwrap().0,
-            ..stored
-        };
-    };
-    let key = Key {
+    let file = objects.open_file(&key.name(0)).unwrap();
+    let older = Key {
         content: file_sha256(&file).unwrap(),
-        ..stored.key
+        ..*key
     };
-    assert_ne!(key, stored.key);
-    let name = key.name(0);
+    assert_ne!(older, *key);
+    let name = older.name(0);
     fs::create_dir_all(objects.path().join(&name[..2])).unwrap();
-    objects.rename(&old, objects, &name).unwrap();
-    Stored { key, ..stored }
+    objects.rename(&key.name(0), objects, &name).unwrap();
+    older
 }
 
 /// Makes such a store with an image that has a name.
