@@ -100,6 +100,8 @@ const CONTENT: u8 = 1;
 pub struct FramingWriter<W> {
     out: W,
     pending: Vec<u8>,
+    /// The tag and the numbers of the last record, in memory that is used again for the next.
+    head: Vec<u8>,
 }
 
 impl<W: Write> FramingWriter<W> {
@@ -108,6 +110,7 @@ impl<W: Write> FramingWriter<W> {
         Self {
             out,
             pending: Vec::new(),
+            head: Vec::new(),
         }
     }
 
@@ -122,13 +125,20 @@ impl<W: Write> FramingWriter<W> {
 
     fn write_pending(&mut self) -> io::Result<()> {
         if !self.pending.is_empty() {
-            let mut head = vec![INLINE];
-            put_number(&mut head, self.pending.len() as u64);
-            self.out.write_all(&head)?;
+            self.write_head(INLINE, &[self.pending.len() as u64])?;
             self.out.write_all(&self.pending)?;
             self.pending.clear();
         }
         Ok(())
+    }
+
+    fn write_head(&mut self, tag: u8, numbers: &[u64]) -> io::Result<()> {
+        self.head.clear();
+        self.head.push(tag);
+        for number in numbers {
+            put_number(&mut self.head, *number);
+        }
+        self.out.write_all(&self.head)
     }
 }
 
@@ -147,11 +157,7 @@ impl<W: Write> Framing for FramingWriter<W> {
 
     fn content(&mut self, content: Content) -> io::Result<()> {
         self.write_pending()?;
-        let mut record = vec![CONTENT];
-        for number in [content.entry, content.offset, content.len] {
-            put_number(&mut record, number);
-        }
-        self.out.write_all(&record)
+        self.write_head(CONTENT, &[content.entry, content.offset, content.len])
     }
 }
 

@@ -37,16 +37,11 @@ impl<'a> Header<'a> {
     /// True if the checksum is right. The sum counts its own field as spaces. Some old tars added signed bytes,
     /// which all readers accept too.
     pub(crate) fn checksum_matches(&self) -> bool {
-        // Sums that the compiler can compute for many bytes at once: a signed byte is 256 less where its highest bit is set.
-        let sums = |bytes: &[u8]| {
-            bytes.iter().fold((0_u32, 0_u32), |(sum, high), byte| {
-                (sum + u32::from(*byte), high + u32::from(byte >> 7))
-            })
-        };
-        let (all, own) = (sums(self.0), sums(self.field(148, 8)));
-        let unsigned = i64::from(all.0 - own.0) + 8 * i64::from(b' ');
-        let signed = unsigned - 256 * i64::from(all.1 - own.1);
-        number(self.field(148, 8)).is_some_and(|sum| sum == i128::from(unsigned) || sum == i128::from(signed))
+        let own = self.field(148, 8);
+        let unsigned = sum(self.0, |byte| byte) - sum(own, |byte| byte) + 8 * i64::from(b' ');
+        // A signed byte is 256 less where its highest bit is set.
+        let signed = || unsigned - 256 * (sum(self.0, |byte| byte >> 7) - sum(own, |byte| byte >> 7));
+        number(own).is_some_and(|sum| sum == i128::from(unsigned) || sum == i128::from(signed()))
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -159,6 +154,11 @@ impl<'a> SparseBlock<'a> {
             }
         })
     }
+}
+
+/// Sums up what `of` makes of each byte of a header, in a loop that the compiler turns into one of many bytes at once.
+fn sum(bytes: &[u8], of: impl Fn(u8) -> u8) -> i64 {
+    bytes.iter().map(|byte| u32::from(of(*byte))).sum::<u32>().into()
 }
 
 /// Returns the text up to the first NUL.

@@ -51,8 +51,8 @@ pub use read_ahead::{CHUNK, MOST_LENT, Piece, ReadAhead, Reading};
 pub use reader::Reader;
 pub use sparse::{Extent, SparseError};
 pub use tree::{
-    Compare, Devices, Diff, Difference, ExtractError, ExtractOptions, Extracted, Nameless, Overwrite, Owner,
-    Status, TransferError, Walk, WalkError, Whiteouts, compare, diff, entry_of, extract, transfer,
-    tree_digest, walk,
+    Compare, CreationMask, Devices, Diff, Difference, ExtractError, ExtractOptions, Extracted, Nameless,
+    Overwrite, Owner, Status, TransferError, Walk, WalkError, Whiteouts, compare, diff, entry_of, extract,
+    transfer, tree_digest, walk,
 };
 pub use writer::{WriteError, Writer};

@@ -75,9 +75,30 @@ pub(crate) fn for_each<T: Sync, E: Send>(
     }
 }
 
+/// Does both, `other` on a second thread where there are two processors, and returns both results.
+pub(crate) fn both<A: Send, B>(other: impl Fn() -> A + Sync, own: impl FnOnce() -> B) -> (A, B) {
+    let maker = sched_getcpu();
+    let on_thread = || {
+        leave(maker);
+        other()
+    };
+    std::thread::scope(|scope| {
+        let thread = (size() > 1).then(|| std::thread::Builder::new().spawn_scoped(scope, on_thread));
+        let own = own();
+        let other = match thread {
+            Some(Ok(thread)) => thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // If no thread can be created, this one does its work.
+            None | Some(Err(_)) => other(),
+        };
+        (other, own)
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::for_each;
+    use super::{both, for_each};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
@@ -93,5 +114,11 @@ mod tests {
         let failed = for_each(&items, |item| if *item < 10 { Ok(()) } else { Err(*item) });
         assert_eq!(failed, Err(10));
         assert_eq!(for_each(&[], |(): &()| Err(())), Ok(()));
+    }
+
+    #[test]
+    fn both_are_done() {
+        let items = [1, 2, 3];
+        assert_eq!(both(|| items.len(), || items.iter().sum::<i32>()), (3, 6));
     }
 }

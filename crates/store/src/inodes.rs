@@ -27,7 +27,7 @@ use std::ffi::CString;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use tote_archive::EntryPath;
+use tote_archive::{CreationMask, EntryPath};
 use tote_sys::{ContentOverlay, MountRights, best_effort};
 
 /// The directory of empty files, and that of what they contain, for trees that have one.
@@ -162,6 +162,7 @@ pub(crate) struct EmptyFiles<'a> {
     /// `None` if the files lead to objects.
     numbers: Option<&'a Numbers<'a>>,
     names: Names,
+    mask: CreationMask,
     /// The path that the last file leads to, in memory that is used again for the next.
     redirect: String,
 }
@@ -176,22 +177,41 @@ impl Files for EmptyFiles<'_> {
         path: &Path,
     ) -> Result<(), StoreError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let is_made_with_mode = self.is_made_with_mode(attributes);
+        let mode = if is_made_with_mode { attributes.mode } else { 0o600 };
         let made = step()
-            .and_then(|()| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR))
+            .and_then(|()| rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(mode)))
             .and_then(|file| self.describe(&file, key, size).map(|()| file));
         let file = made.map_err(|errno| StoreError::io("make", path.to_owned(), errno))?;
-        self.objects.set_attributes(&file, attributes, path)
+        match is_made_with_mode {
+            true => self.objects.set_all_but_mode(&file, attributes, path),
+            false => self.objects.set_attributes(&file, attributes, path),
+        }
     }
 }
 
 impl<'a> EmptyFiles<'a> {
-    pub(crate) fn new(objects: &'a Objects, numbers: Option<&'a Numbers<'a>>, rights: MountRights) -> Self {
+    /// Makes files below `root` that lead to what `numbers` has.
+    pub(crate) fn new(
+        objects: &'a Objects,
+        root: &Dir,
+        numbers: Option<&'a Numbers<'a>>,
+        rights: MountRights,
+    ) -> Self {
         Self {
             objects,
             numbers,
             names: Names::of(rights),
+            mask: CreationMask::below(root.as_fd()),
             redirect: String::new(),
         }
+    }
+
+    /// True if a file that is created with its mode keeps it. An extended attribute, an ACL, could change it; and without the right
+    /// to write, the attributes that lead to the content cannot be set.
+    fn is_made_with_mode(&self, attributes: &Attributes) -> bool {
+        let is_writable = attributes.mode & 0o200 != 0;
+        self.mask.leaves(attributes.mode) && is_writable && attributes.xattrs.is_empty()
     }
 
     fn describe(&mut self, file: &OwnedFd, key: &Key, size: u64) -> Result<(), Errno> {

@@ -12,7 +12,7 @@ use crate::hashed::{HashedInput, has_sha256};
 use crate::idle::{Idle, ParserPlace};
 use crate::key::{ContentHasher, Key};
 use crate::known::KNOWN;
-use crate::layer::{CONTENTS, FRAMING, Layer, LayerRecord, LayerSizes, Output, SIZES, Stored};
+use crate::layer::{CONTENTS, FRAMING, FramingRecord, Layer, LayerRecord, LayerSizes, Output, SIZES, Stored};
 use crate::objects::{Incoming, Origin};
 use crate::parse::{Batch, FoundFile, Interrupted, Parsed, Parser, Part, unreadable};
 use crate::recent::Changes;
@@ -125,7 +125,7 @@ pub(crate) fn take_in(
 struct Intake<'a> {
     store: &'a Store,
     dir: &'a Dir,
-    framing: zstd::Encoder<'static, Output>,
+    framing: FramingRecord,
     contents: BufWriter<Output>,
     changes: Changes,
     /// The large file whose pieces are being received.
@@ -150,9 +150,7 @@ enum Destination<'a> {
 impl<'a> Intake<'a> {
     fn new(store: &'a Store, dir: &'a Dir) -> Result<Self, StoreError> {
         let create = |name| dir.create(name, 0o600).map_err(dir.failed("make", name));
-        // Headers are mostly zeros: even the fastest level makes them ten times smaller.
-        let framing = zstd::Encoder::new(Output::new(create(FRAMING)?), 1);
-        let framing = framing.map_err(failed(dir, FRAMING))?;
+        let framing = FramingRecord::new(create(FRAMING)?).map_err(failed(dir, FRAMING))?;
         let contents = BufWriter::with_capacity(64 << 10, Output::new(create(CONTENTS)?));
         Ok(Self {
             store,
@@ -175,9 +173,7 @@ impl<'a> Intake<'a> {
         while let Some(parsed) = idle.next(&parsed) {
             match parsed {
                 Parsed::Framing(bytes) => {
-                    self.framing
-                        .write_all(&bytes)
-                        .map_err(failed(self.dir, FRAMING))?;
+                    self.framing.write(&bytes).map_err(failed(self.dir, FRAMING))?;
                 }
                 Parsed::Changes(mut batch) => {
                     batch.for_each(|part, bytes| self.part(part, bytes))?;
@@ -262,13 +258,12 @@ impl<'a> Intake<'a> {
 
     /// Writes the last records of a layer, whose archive has `archive` bytes and the digest `diff_id`.
     fn finish(mut self, archive: u64, diff_id: Digest) -> Result<Layer, StoreError> {
-        let framing = self.framing.finish().map_err(failed(self.dir, FRAMING))?;
         let contents = self.contents.into_inner();
         let contents = contents.map_err(|error| failed(self.dir, CONTENTS)(error.into_error()))?;
         self.sizes.archive = archive;
         let record = LayerRecord {
             sizes: self.sizes,
-            framing: Some(framing.imprint()),
+            framing: Some(self.framing.imprint()),
             contents: Some(contents.imprint()),
         };
         let json = serde_json::to_vec(&record).map_err(|error| failed(self.dir, SIZES)(error.into()))?;
@@ -283,11 +278,10 @@ impl<'a> Intake<'a> {
 }
 
 /// Builds the error of a record that cannot be written.
-fn failed(dir: &Dir, name: &str) -> impl FnOnce(std::io::Error) -> StoreError {
-    let path = dir.path().join(name);
+fn failed(dir: &Dir, name: &'static str) -> impl FnOnce(std::io::Error) -> StoreError {
     move |source| StoreError::Io {
         attempt: "write",
-        path,
+        path: dir.path().join(name),
         source,
     }
 }

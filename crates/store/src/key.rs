@@ -4,6 +4,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
 use tote_archive::{Entry, Kind, Timestamp};
 use tote_sys::best_effort;
 
@@ -181,10 +182,18 @@ pub(crate) fn is_kept(name: &[u8], owners: Owners) -> bool {
 /// A hard link shares its inode's owner, mode and times, so two files may be one object only if all of these are
 /// equal too. Half a hash suffices for them: an attacker who makes two collide only chooses between attributes that
 /// the file could have had in the first place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) content: ContentHash,
     pub(crate) attributes: AttributesHash,
+}
+
+/// Hashes a part of both hashes: an attacker cannot choose files of which many have these parts in common.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.content[..8]);
+        state.write(&self.attributes[..8]);
+    }
 }
 
 impl Key {
@@ -215,9 +224,10 @@ impl Key {
 
     /// Appends the name of the first copy.
     pub(crate) fn push_name(&self, text: &mut String) {
-        push_hex(text, &self.content[..1]);
+        let [shard, rest @ ..] = &self.content;
+        push_hex(text, &[*shard]);
         text.push('/');
-        push_hex(text, &self.content[1..]);
+        push_hex(text, rest);
         text.push('-');
         push_hex(text, &self.attributes);
     }
@@ -246,12 +256,12 @@ impl Key {
     }
 }
 
-fn push_hex(text: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
+fn push_hex<const N: usize>(text: &mut String, bytes: &[u8; N]) {
+    // By arithmetic the compiler makes many digits at once, which it cannot look up in a table.
+    let digit = |half: u8| half + if half < 10 { b'0' } else { b'a' - 10 };
+    let digits = bytes.map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    // Digits are ASCII.
+    text.push_str(str::from_utf8(digits.as_flattened()).unwrap_or_default());
 }
 
 pub(crate) fn parse_hex(text: &str, bytes: &mut [u8]) -> Option<()> {

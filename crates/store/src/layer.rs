@@ -220,6 +220,38 @@ impl Write for Output {
     }
 }
 
+/// A writer of `framing`: each piece becomes a frame of its own, which needs no copy of the bytes before it.
+pub(crate) struct FramingRecord {
+    compressor: zstd::bulk::Compressor<'static>,
+    /// The last frame, in memory that is used again for the next.
+    frame: Vec<u8>,
+    output: Output,
+}
+
+impl FramingRecord {
+    pub(crate) fn new(file: OwnedFd) -> std::io::Result<Self> {
+        Ok(Self {
+            // Headers are mostly zeros: even a fast level makes them many times smaller.
+            compressor: zstd::bulk::Compressor::new(1)?,
+            frame: Vec::new(),
+            output: Output::new(file),
+        })
+    }
+
+    /// Appends a piece, which should be large.
+    pub(crate) fn write(&mut self, piece: &[u8]) -> std::io::Result<()> {
+        self.frame.clear();
+        self.frame.reserve(zstd::zstd_safe::compress_bound(piece.len()));
+        self.compressor.compress_to_buffer(piece, &mut self.frame)?;
+        self.output.write_all(&self.frame)
+    }
+
+    /// Returns the imprint by which the record can be checked later.
+    pub(crate) fn imprint(self) -> Imprint {
+        self.output.imprint()
+    }
+}
+
 type Framing = FramingReader<BufReader<zstd::Decoder<'static, BufReader<File>>>>;
 
 fn framing(dir: &Dir) -> Result<Framing, StoreError> {

@@ -229,9 +229,20 @@ impl Objects {
             .map_err(self.dir.failed("make", &name))
     }
 
-    /// Sets all attributes. The owner comes first, since changing it clears set-id bits and capabilities; the mode
-    /// comes last, since it marks the object as finished.
+    /// Sets all attributes. The mode comes last, since it marks an object as finished.
     pub(crate) fn set_attributes(
+        &self,
+        file: &OwnedFd,
+        attributes: &Attributes,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        self.set_all_but_mode(file, attributes, path)?;
+        let set = step().and_then(|()| rustix::fs::fchmod(file, Mode::from_raw_mode(attributes.mode)));
+        set.map_err(self.dir.failed("set the mode of", path))
+    }
+
+    /// Sets all attributes but the mode. The owner comes first, since changing it clears set-id bits and capabilities.
+    pub(crate) fn set_all_but_mode(
         &self,
         file: &OwnedFd,
         attributes: &Attributes,
@@ -241,9 +252,7 @@ impl Objects {
         let failed = |attempt| self.dir.failed(attempt, path);
         set_xattrs(file, attributes).map_err(failed("set extended attributes of"))?;
         let set = step().and_then(|()| rustix::fs::futimens(file, &times(attributes)));
-        set.map_err(failed("set the times of"))?;
-        let set = step().and_then(|()| rustix::fs::fchmod(file, Mode::from_raw_mode(attributes.mode)));
-        set.map_err(failed("set the mode of"))
+        set.map_err(failed("set the times of"))
     }
 
     /// Sets the owner of an entry, unless it is the caller.

@@ -10,10 +10,14 @@ use tote_image::Digest;
 /// are read back.
 const MOST: usize = 32 << 20;
 
+/// Number of changes in a piece of their list.
+const PIECE: usize = 256;
+
 /// Changes of a layer in its order; each regular file has an object.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    list: Vec<(Change, Option<Stored>)>,
+    /// In pieces, because a long list that grows is moved, and each time to memory that the process does not have yet.
+    pieces: Vec<Vec<(Change, Option<Stored>)>>,
     /// Bytes that they take, roughly; if that is too much, they are not kept.
     size: usize,
 }
@@ -21,15 +25,23 @@ pub(crate) struct Changes {
 impl Changes {
     pub(crate) fn push(&mut self, change: Change, stored: Option<Stored>) {
         self.size = self.size.saturating_add(size(&change));
-        if self.size <= MOST {
-            self.list.push((change, stored));
-        } else {
-            self.list = Vec::new();
+        if self.size > MOST {
+            self.pieces = Vec::new();
+            return;
+        }
+        match self.pieces.last_mut() {
+            Some(piece) if piece.len() < PIECE => piece.push((change, stored)),
+            _ => {
+                let mut piece = Vec::with_capacity(PIECE);
+                piece.push((change, stored));
+                self.pieces.push(piece);
+            }
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Change, Option<&Stored>)> {
-        self.list.iter().map(|(change, stored)| (change, stored.as_ref()))
+        let list = self.pieces.iter().flatten();
+        list.map(|(change, stored)| (change, stored.as_ref()))
     }
 }
 

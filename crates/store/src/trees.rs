@@ -14,76 +14,25 @@
 //! ```
 
 use crate::StoreError;
-use crate::crew;
 use crate::dir::{Dir, write_all};
 use crate::erofs;
 use crate::error::is_gone;
 use crate::error::or_damaged;
-use crate::inodes::{self, EmptyFiles, Numbered, Numbers, Place};
+use crate::forms::{Form, TreeMade};
+use crate::inodes;
 use crate::layer::Stored;
 use crate::leased::{LEASE, Names, OwnInodes, ROOT, Tree};
 use crate::lock::Lock;
 use crate::model::Model;
-use crate::parts::{Divided, Part};
 use crate::store::{LOCK, Store, sha256_hex};
 use crate::stored_image::Image;
-use crate::tree::{self, LinkedFiles, Site};
 use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tote_archive::Change;
 use tote_image::Digest;
 use tote_sys::best_effort;
-
-/// A piece of work on a tree for overlayfs.
-#[derive(Debug)]
-enum Work<'a> {
-    /// Checks all objects.
-    Check,
-    /// Makes empty files with inodes of their own.
-    Inodes(&'a Part),
-    /// Links the objects that these contain: a piece of work for a single thread, since two would only wait for each other in
-    /// the one directory.
-    Contents(&'a [Numbered<'a>], &'a Dir),
-}
-
-/// Form of a tree that its lease calls complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// `root/` alone.
-    Links,
-    /// `inodes/`, with the contents in that place.
-    Inodes(Place),
-    /// `image.erofs`.
-    Image,
-}
-
-impl Form {
-    /// Sign of the form in a lease.
-    fn sign(self) -> &'static str {
-        match self {
-            Self::Links => "",
-            Self::Inodes(Place::Contents) => "+",
-            Self::Inodes(Place::Objects) => "=",
-            Self::Image => "#",
-        }
-    }
-
-    fn of_sign(sign: &[u8]) -> Option<Self> {
-        let inodes = [Place::Contents, Place::Objects].map(Self::Inodes);
-        let all = [Self::Links, inodes[0], inodes[1], Self::Image];
-        all.into_iter().find(|form| form.sign().as_bytes() == sign)
-    }
-}
-
-/// Work that was done to provide a tree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TreeMade {
-    /// Number of device nodes outside `/dev` that could not be made.
-    pub left_out: u64,
-}
 
 impl Store {
     /// Returns the tree of an image, and makes it if needed. A tree that was made in another boot of the machine is
@@ -197,10 +146,6 @@ impl Store {
         Ok(form.filter(|form| self.erofs_from.is_some() || *form != Form::Image))
     }
 
-    fn words_of(&self, form: Form) -> String {
-        format!("{}{}", self.boot, form.sign())
-    }
-
     /// Opens the tree of a lease; `None` if its files were lost or removed.
     fn leased(&self, chain: &str, lease: Lock, form: Form) -> Result<Option<Tree>, StoreError> {
         let dir = self.trees.path().join(chain);
@@ -273,9 +218,8 @@ impl Store {
 
     fn build(&self, chain: &str, image: &Image) -> Result<TreeMade, StoreError> {
         self.check_layers(image)?;
-        let model = self.model(image)?;
         let (dir, unfinished) = self.trees.make_unfinished()?;
-        let built = self.fill_tree(&dir, chain, image, &model).and_then(|made| {
+        let built = self.fill_tree(&dir, chain, image).and_then(|made| {
             rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o711))
                 .map_err(dir.failed("set the mode of", ""))?;
             // An existing entry has no lease, as checked before, so a crash has damaged it.
@@ -286,117 +230,6 @@ impl Store {
             best_effort(self.trees.remove_tree(&unfinished));
         }
         built
-    }
-
-    fn fill_tree(
-        &self,
-        dir: &Dir,
-        chain: &str,
-        image: &Image,
-        model: &Model,
-    ) -> Result<TreeMade, StoreError> {
-        let lease = dir.create(LEASE, 0o600).map_err(dir.failed("make", LEASE))?;
-        let (form, left_out) = match self.make_own_inodes(dir, chain, image, model)? {
-            Some(made) => made,
-            None => (Form::Links, self.link_all(dir, image, model)?),
-        };
-        let words = self.words_of(form);
-        write_all(&lease, words.as_bytes()).map_err(dir.failed("write", LEASE))?;
-        Ok(TreeMade { left_out })
-    }
-
-    /// Makes `image.erofs`, or else `inodes/` and `contents/`, and gives the number of device nodes that could not be made.
-    /// `None` where the kernel or the file system cannot have such a tree.
-    pub(crate) fn make_own_inodes(
-        &self,
-        dir: &Dir,
-        chain: &str,
-        image: &Image,
-        model: &Model,
-    ) -> Result<Option<(Form, u64)>, StoreError> {
-        if self.has_files_enough(model) && erofs::can_be_shown(dir)? {
-            self.check_objects(image, model)?;
-            let left_out = erofs::make(model, chain, dir)?;
-            return Ok(Some((Form::Image, left_out)));
-        }
-        let made = self.make_directories(dir, image, model)?;
-        Ok(made.map(|(place, left_out)| (Form::Inodes(place), left_out)))
-    }
-
-    /// True if a tree is large enough to be one file: a mount of the file costs each start the same, however small the tree is.
-    fn has_files_enough(&self, model: &Model) -> bool {
-        self.erofs_from
-            .is_some_and(|least| model.inodes().count() as u64 >= least)
-    }
-
-    /// Makes `inodes/`, and `contents/` where the objects themselves cannot be its contents.
-    fn make_directories(
-        &self,
-        dir: &Dir,
-        image: &Image,
-        model: &Model,
-    ) -> Result<Option<(Place, u64)>, StoreError> {
-        let Some(rights) = self.overlays else {
-            return Ok(None);
-        };
-        let Some(place) = inodes::can_be_shown(dir, rights)? else {
-            return Ok(None);
-        };
-        let contents = match place {
-            Place::Contents => Some((Numbers::of(model), inodes::make_dir(dir, inodes::CONTENTS)?)),
-            Place::Objects => None,
-        };
-        let root = inodes::make_dir(dir, inodes::INODES)?;
-        let site = Site::new((&self.objects, self.owners), model, &root);
-        let numbers = contents.as_ref().map(|(numbers, _)| numbers);
-        let files = EmptyFiles::new(&self.objects, numbers, rights);
-        let divided = Divided::of(model);
-        divided.begin(&site)?;
-        let mut work = vec![Work::Check];
-        work.extend(
-            contents
-                .as_ref()
-                .map(|(numbers, dir)| Work::Contents(numbers.contents(), dir)),
-        );
-        work.extend(divided.parts.iter().map(Work::Inodes));
-        let is_refused = AtomicBool::new(false);
-        // True where the file system does not keep the attributes of the files, or does not let this user set them.
-        let refused = |made: Result<(), StoreError>| match made {
-            Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::PERM)) => {
-                is_refused.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-            made => made,
-        };
-        crew::for_each(&work, |work| match work {
-            Work::Check => self.check_objects(image, model),
-            Work::Inodes(_) if is_refused.load(Ordering::Relaxed) => Ok(()),
-            Work::Inodes(part) => refused(part.make(&site, &mut files.clone())),
-            Work::Contents(links, dir) => inodes::link_contents(&self.objects, links, dir)
-                // Only the check knows which layers are damaged if an object is lost.
-                .map_err(|error| self.check_objects(image, model).err().unwrap_or(error)),
-        })?;
-        refused(divided.finish(&site))?;
-        if is_refused.into_inner() {
-            return inodes::forget(dir).map(|()| None);
-        }
-        Ok(Some((place, site.left_out())))
-    }
-
-    /// Makes `root/` in the directory of a tree, and gives the number of device nodes that could not be made. It has its name
-    /// when it is whole.
-    pub(crate) fn link_all(&self, dir: &Dir, image: &Image, model: &Model) -> Result<u64, StoreError> {
-        self.check_objects(image, model)?;
-        let (root, unfinished) = dir.make_unfinished()?;
-        let mut files = LinkedFiles::new(&self.objects);
-        let made = tree::make((&self.objects, self.owners), model, &root, &mut files).and_then(|left_out| {
-            let named = dir.rename(&unfinished, dir, ROOT);
-            named.map_err(dir.failed("make", ROOT)).map(|()| left_out)
-        });
-        if made.is_err() {
-            best_effort(dir.remove_tree(&unfinished));
-        }
-        made
     }
 
     /// The image of a tree as ordinary files, which are links to objects: made now unless an earlier command has asked for them. They

@@ -4,6 +4,7 @@ use crate::StoreError;
 use crate::dir::Dir;
 use crate::erofs;
 use crate::error::is_gone;
+use crate::forms::Form;
 use crate::inodes::{self, Place};
 use crate::leased::ROOT;
 use crate::model::{Model, Node};
@@ -11,7 +12,6 @@ use crate::objects::is_unchanged;
 use crate::store::{Store, sha256_hex};
 use crate::stored_image::Image;
 use crate::tree;
-use crate::trees::Form;
 use rustix::fd::AsFd as _;
 use std::collections::HashSet;
 use tote_archive::EntryPath;
@@ -47,7 +47,7 @@ impl Store {
             }
             _ if !has_links => return Ok(None),
             _ => self
-                .make_own_inodes(dir, chain, image, model)?
+                .make_own_inodes(dir, chain, (image, model), || self.place_of_contents(dir))?
                 .map(|(form, _)| form),
         };
         if form.is_none() && !has_links {

@@ -1,6 +1,7 @@
 //! Owner, mode, times and attributes of a new entry, set in as few calls as possible.
 
 use super::attributes;
+use super::mask::CreationMask;
 use super::options::Owner;
 use crate::entry::{Entry, Timestamp};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid};
@@ -12,8 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub(crate) struct Maker {
     uid: u32,
     gid: u32,
-    /// Permission bits that are cleared at creation; `None` if unknown.
-    umask: u32,
+    mask: CreationMask,
     owner: Owner,
     /// Number of attributes that could not be set: the file system does not support them, or the process may not.
     pub(crate) attributes_skipped: u64,
@@ -34,13 +34,10 @@ pub(crate) enum Failed {
 
 impl Maker {
     pub(crate) fn new(root: BorrowedFd<'_>, owner: Owner) -> Self {
-        // With a default ACL, modes come out differently, so each is set explicitly.
-        let acl = attributes::get(root, b"system.posix_acl_default");
-        let umask = if matches!(acl, Ok(None)) { umask() } else { None };
         Self {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
-            umask: umask.unwrap_or(0o777),
+            mask: CreationMask::below(root),
             owner,
             attributes_skipped: 0,
         }
@@ -50,7 +47,7 @@ impl Maker {
     pub(crate) fn modes(&self, entry: &Entry) -> (Mode, Option<Mode>) {
         let mode = entry.mode & 0o7777;
         // Setting attributes needs write permission.
-        match self.survives(mode) && entry.xattrs.is_empty() {
+        match self.has_at_once(mode) && entry.xattrs.is_empty() {
             true => (Mode::from_raw_mode(mode), None),
             false => (
                 Mode::from_raw_mode(mode & 0o700 | 0o600),
@@ -59,9 +56,9 @@ impl Maker {
         }
     }
 
-    /// True if an entry created with that mode has it. False with setuid, which must not be set before the owner.
-    pub(crate) fn survives(&self, mode: u32) -> bool {
-        mode & (0o7000 | self.umask) == 0
+    /// True if an entry that is created with this mode has it.
+    pub(crate) fn has_at_once(&self, mode: u32) -> bool {
+        self.mask.leaves(mode)
     }
 
     /// Returns the owner that must be set, if the new entry in a directory of that group does not have it already.
@@ -199,28 +196,5 @@ pub(crate) fn times(mtime: Timestamp) -> Timestamps {
             tv_sec: mtime.secs,
             tv_nsec: mtime.nanos.into(),
         },
-    }
-}
-
-/// Reads the process's umask from /proc, because umask(2) would change it, for all threads.
-fn umask() -> Option<u32> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
-    parse_umask(&status)
-}
-
-fn parse_umask(status: &str) -> Option<u32> {
-    let value = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
-    u32::from_str_radix(value.trim(), 8).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn umasks() {
-        assert_eq!(parse_umask("Name:\tx\nUmask:\t0022\nState:\tR\n"), Some(0o22));
-        assert_eq!(parse_umask("Name:\tx\nUmask:\tx\n"), None);
-        assert_eq!(parse_umask(""), None);
     }
 }

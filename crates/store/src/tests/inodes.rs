@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::recent::{Changes, Recent};
 use crate::{Limits, Patience, Store, StoreOptions};
 use rustix::fs::{Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -114,6 +115,54 @@ fn has_inodes_of_its_own(parent: &Path) {
     let length = rustix::fs::fgetxattr(&other, redirect, &mut value[..]).unwrap();
     rustix::fs::fsetxattr(&file, redirect, &value[..length], XattrFlags::REPLACE).unwrap();
     assert!(store.damage_of_tree(&image).unwrap().is_some());
+}
+
+/// A file is created with its mode where it keeps that: this process's umask and a default ACL of the directory must not show.
+#[test]
+fn files_have_their_modes_whatever_new_files_get() {
+    // Version 2: all rights for the owner, none for its group and others.
+    let acl: Vec<u8> = [2_u32.to_le_bytes().as_slice()]
+        .into_iter()
+        .chain([
+            [1, 0, 7, 0, 255, 255, 255, 255].as_slice(),
+            &[4, 0, 0, 0, 255, 255, 255, 255],
+            &[32, 0, 0, 0, 255, 255, 255, 255],
+        ])
+        .flatten()
+        .copied()
+        .collect();
+    let modes = [
+        0o644, 0o666, 0o755, 0o777, 0o444, 0o400, 0o200, 0o600, 0o4755, 0o2711,
+    ];
+    let layer = modes.iter().fold(Tar::default(), |tar, mode| {
+        tar.entry(b'0', &format!("{mode:o}"), *mode, "", b"content")
+    });
+    let layer = layer.end();
+    for default_acl in [None, Some(&acl)] {
+        let (dir, store) = with_inodes();
+        if let Some(acl) = default_acl {
+            let trees = dir.path().join("store/trees");
+            match rustix::fs::setxattr(&trees, "system.posix_acl_default", acl, XattrFlags::CREATE) {
+                Err(Errno::OPNOTSUPP) => return println!("skipped: needs a file system with ACLs"),
+                set => set.unwrap(),
+            }
+        }
+        let tree = store.tree(&add_image(&store, &[&layer]).unwrap()).unwrap();
+        let Some(own) = tree.own_inodes() else {
+            println!("skipped: needs Linux 6.16, and extended attributes of overlayfs");
+            return;
+        };
+        // Without privilege the store itself must be able to read the files.
+        let readable = if rustix::process::geteuid().is_root() {
+            0
+        } else {
+            0o400
+        };
+        for mode in modes {
+            let made = own.tree.join(format!("{mode:o}")).symlink_metadata().unwrap();
+            assert_eq!(made.mode() & 0o7777, mode | readable, "{mode:o}");
+        }
+    }
 }
 
 #[test]

@@ -30,6 +30,25 @@ fn a_layer_comes_out_as_it_came_in() {
 }
 
 #[test]
+fn a_framing_of_several_frames_is_read_as_one() {
+    let (dir, store) = store();
+    let files = (0..500).map(|number| format!("directory/{number}"));
+    let tar = files.fold(Tar::default(), |tar, name| tar.file(&name, name.as_bytes()));
+    let archive = tar.end();
+    let layer = add_layer(&store, &archive).unwrap();
+    let framing = format!("store/layers/{}/framing", layer.diff_id.hex());
+    let framing = std::fs::read(dir.path().join(framing)).unwrap();
+    let frames = framing
+        .windows(4)
+        .filter(|bytes| *bytes == [0x28, 0xb5, 0x2f, 0xfd]);
+    assert!(frames.count() > 2);
+    let mut again = Vec::new();
+    let mut reader = store.layer_archive(&layer.diff_id).unwrap();
+    reader.read_to_end(&mut again).unwrap();
+    assert!(again == archive);
+}
+
+#[test]
 fn the_parser_and_the_reading_thread_compute_the_same_digest() {
     let noise: Vec<u8> = (0..500_000_u32)
         .flat_map(|at| at.wrapping_mul(40503).to_le_bytes())
