@@ -37,20 +37,11 @@ pub(crate) fn found(opened: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, E
 }
 
 fn resolve(root: impl AsFd, path: &[u8], flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
-    // The kernel returns EAGAIN when a directory is renamed concurrently around a `..`.
-    const ATTEMPTS: usize = 64;
     let path = match path.iter().position(|byte| *byte != b'/') {
         Some(start) => &path[start..],
         None => b".",
     };
-    let mut answer = Err(Errno::AGAIN);
-    for _ in 0..ATTEMPTS {
-        answer = rustix::fs::openat2(&root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
-        if !matches!(answer, Err(Errno::AGAIN | Errno::INTR)) {
-            break;
-        }
-    }
-    answer
+    tote_sys::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
 /// Splits a path into its parent and its last name.

@@ -2,7 +2,7 @@
 
 use super::lint;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, openat, readlinkat, statat};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use tote_sandbox::RootLink;
@@ -176,7 +176,7 @@ impl<'a> Places<'a> {
         };
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let is_file = match openat2(self.root, path, flags, Mode::empty(), resolve) {
+        let is_file = match tote_sys::openat2(self.root, path, flags, Mode::empty(), resolve) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => false,
             found => FileType::from_raw_mode(fstat(&found?)?.st_mode) == FileType::RegularFile,
         };

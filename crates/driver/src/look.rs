@@ -26,14 +26,7 @@ pub(crate) fn tree(path: &Path) -> Result<OwnedFd, PrepareError> {
 pub(crate) fn stat(tree: impl AsFd, path: &Path) -> Result<Option<Stat>, PrepareError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let mut tries = 128;
-    let found = loop {
-        match rustix::fs::openat2(tree.as_fd(), path, flags, Mode::empty(), resolve) {
-            // The kernel could not be sure that no part of the path was renamed meanwhile.
-            Err(Errno::AGAIN | Errno::INTR) if tries > 0 => tries -= 1,
-            other => break other,
-        }
-    };
+    let found = tote_sys::openat2(tree, path, flags, Mode::empty(), resolve);
     match found.and_then(|fd| rustix::fs::fstat(&fd)) {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::NOENT) => Ok(None),

@@ -15,6 +15,7 @@ use tote_needs::{Contents, Node, Reason, References, Settings, Tree, needs};
 struct Host(std::os::fd::OwnedFd);
 
 impl Contents for Host {
+    #[expect(clippy::disallowed_methods, reason = "a test that may be run again")]
     fn read(&self, path: &[u8], offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;

@@ -228,7 +228,7 @@ impl Place {
     pub(crate) fn read(&self) -> Result<Option<(Record, String)>, OciError> {
         let path = || self.path.join(RECORD);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat2(&self.dir, RECORD, flags, Mode::empty(), ResolveFlags::BENEATH) {
+        let file = match tote_sys::openat2(&self.dir, RECORD, flags, Mode::empty(), ResolveFlags::BENEATH) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(OciError::file("open", path())(errno.into())),

@@ -65,6 +65,6 @@ fn inode(tree: BorrowedFd<'_>, path: &EntryPath) -> Result<u64, Errno> {
     };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let dir = rustix::fs::openat2(tree, name, flags, Mode::empty(), resolve)?;
+    let dir = tote_sys::openat2(tree, name, flags, Mode::empty(), resolve)?;
     Ok(rustix::fs::fstat(dir)?.st_ino)
 }

@@ -331,7 +331,7 @@ impl Source {
             return Ok(!matches!(found, Opened::Absent));
         };
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let found = rustix::fs::openat2(names, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+        let found = tote_sys::openat2(names, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
         Ok(!matches!(found, Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)))
     }
 

@@ -88,7 +88,7 @@ impl HostFiles {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let root = self.root.as_ref()?;
-        let file = rustix::fs::openat2(root, path.as_bytes(), flags, Mode::empty(), resolve).ok()?;
+        let file = tote_sys::openat2(root, path.as_bytes(), flags, Mode::empty(), resolve).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
         let is_candidate = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && u64::try_from(stat.st_size) == Ok(size)

@@ -2,6 +2,7 @@
 
 use crate::Errno;
 use crate::attach::attach;
+use crate::lookup::openat2;
 use crate::registers::Registers;
 use crate::root::{self, Last};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -98,7 +99,7 @@ pub(crate) fn make(
 ) -> Result<(OwnedFd, OwnedFd), Errno> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let master = root::openat2(dir, name, flags, Mode::empty(), resolve)?;
+    let master = openat2(dir, name, flags, Mode::empty(), resolve)?;
     // The file is opened before it is known to be a multiplexer (5:2); at worst it is another device of the
     // container's.
     if rustix::fs::fstat(&master)?.st_rdev != rustix::fs::makedev(5, 2) {

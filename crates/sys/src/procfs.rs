@@ -1,5 +1,6 @@
 //! Writes to the container's procfs, through a mount of it that no other process can reach.
 
+use crate::lookup::openat2;
 use crate::registers::Registers;
 use crate::{Errno, root};
 use rustix::fd::AsFd as _;
@@ -26,7 +27,7 @@ pub(crate) fn write_proc(registers: &Registers<'_>, path: &CStr, value: &[u8]) -
     };
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
-    let file = root::openat2(proc, path, flags, Mode::empty(), resolve)?;
+    let file = openat2(proc, path, flags, Mode::empty(), resolve)?;
     // A write to another file system is refused: a write meant for procfs must land in procfs (CVE-2025-52881).
     if rustix::fs::fstatfs(&file)?.f_type != rustix::fs::PROC_SUPER_MAGIC {
         return Err(Errno::XDEV);

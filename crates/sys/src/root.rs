@@ -2,6 +2,7 @@
 //! have to be made. A symbolic link in an image leads to another place in that image, never out of it.
 
 use crate::Errno;
+use crate::lookup::openat2;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use std::ffi::CStr;
@@ -25,24 +26,6 @@ fn in_root(strict: bool) -> ResolveFlags {
         flags | ResolveFlags::NO_SYMLINKS
     } else {
         flags
-    }
-}
-
-/// Calls openat2(2), again while the kernel cannot be sure that nothing on the way was renamed or mounted meanwhile:
-/// it then fails with EAGAIN, wherever on the machine that happened.
-pub(crate) fn openat2(
-    dir: impl AsFd + Copy,
-    path: &CStr,
-    flags: OFlags,
-    mode: Mode,
-    resolve: ResolveFlags,
-) -> Result<OwnedFd, Errno> {
-    let mut tries = 128;
-    loop {
-        match rustix::fs::openat2(dir, path, flags, mode, resolve) {
-            Err(Errno::AGAIN | Errno::INTR) if tries > 0 => tries -= 1,
-            other => return other,
-        }
     }
 }
 

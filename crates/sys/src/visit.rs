@@ -6,6 +6,7 @@
 
 use crate::Errno;
 use crate::join::set_namespaces;
+use crate::lookup::openat2;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -37,7 +38,7 @@ pub(crate) fn mount_of(process: BorrowedFd<'_>, path: &CStr, recursive: bool) ->
 pub(crate) fn copy_at(path: &CStr, recursive: bool) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)?;
+    let place = openat2(CWD, path, flags, Mode::empty(), resolve)?;
     let mut flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     flags.set(OpenTreeFlags::AT_RECURSIVE, recursive);

@@ -86,6 +86,10 @@ impl AsFd for Dir {
 }
 
 /// Opens a directory below `root`, following links as if `root` were `/`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "called again when it has to be, without tote_sys"
+)]
 pub(crate) fn open_in_root(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
     // The kernel returns EAGAIN when another process renames directories while a `..` is resolved.
     const ATTEMPTS: usize = 64;

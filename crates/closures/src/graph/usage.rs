@@ -149,6 +149,6 @@ impl HostContents {
 fn hashes_of(host: BorrowedFd<'_>, path: &[u8]) -> Option<[ContentHash; 2]> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let file = rustix::fs::openat2(host, path, flags, Mode::empty(), resolve).ok()?;
+    let file = tote_sys::openat2(host, path, flags, Mode::empty(), resolve).ok()?;
     tote_store::content_hashes(&file).ok()
 }

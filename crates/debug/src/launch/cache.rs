@@ -14,7 +14,7 @@ use super::key::Key;
 use super::tree::ASIDE;
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, mkdirat, openat, symlinkat};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use tote_sandbox::WrittenFile;
@@ -162,7 +162,7 @@ fn subdirectory(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let opened = openat2(dir, name, flags, Mode::empty(), resolve)?;
+    let opened = tote_sys::openat2(dir, name, flags, Mode::empty(), resolve)?;
     if is_new {
         rustix::fs::fchmod(&opened, mode)?;
     }

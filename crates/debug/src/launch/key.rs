@@ -3,7 +3,7 @@
 use super::libraries;
 use super::tree::{PROGRAMS, ToolsTree};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, openat2};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use std::path::{Path, PathBuf};
 use tote_store::sha256;
 use tote_sys::Errno;
@@ -67,7 +67,7 @@ impl Key {
 /// Opens a path of the tools.
 fn find(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+    tote_sys::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
 /// State of files, as bytes that are compared.

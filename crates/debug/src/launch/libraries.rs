@@ -2,7 +2,7 @@
 
 use super::tree::{PLACE, seen};
 use rustix::fd::BorrowedFd;
-use rustix::fs::{Dir, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{Dir, Mode, OFlags, ResolveFlags};
 use std::path::Path;
 use tote_rootfs::{read_in_root, resolve_in};
 
@@ -79,7 +79,7 @@ fn configured(root: BorrowedFd<'_>) -> Vec<String> {
 fn names(root: BorrowedFd<'_>, dir: &str) -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let opened = openat2(root, dir, flags, Mode::empty(), resolve);
+    let opened = tote_sys::openat2(root, dir, flags, Mode::empty(), resolve);
     let entries = opened.and_then(Dir::new).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
     let mut names: Vec<String> = names.take(MOST).collect();

@@ -20,7 +20,7 @@ use crate::{EngineError, Home};
 use key::Key;
 use program::{Word, program};
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tote_rootfs::{Executable, Needs, executable_in, resolve_in};
@@ -136,7 +136,7 @@ impl Survey<'_> {
         } else {
             self.root
         };
-        let opened = openat2(root, dir, flags, Mode::empty(), resolve);
+        let opened = tote_sys::openat2(root, dir, flags, Mode::empty(), resolve);
         let entries = opened.and_then(Dir::new).into_iter().flatten().flatten();
         let may_be_program = |kind| !matches!(kind, FileType::Socket | FileType::Fifo);
         let names = entries

@@ -2,9 +2,7 @@
 
 use crate::EngineError;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, openat, openat2, readlinkat, statat,
-};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, openat, readlinkat, statat};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use tote_erofs::{Inode, Layout, Node, Tree, Xattr};
@@ -219,7 +217,7 @@ impl Files {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let root = self.parts[file.part].root.as_fd();
-        let opened = openat2(root, &*path, flags, Mode::empty(), resolve)?;
+        let opened = tote_sys::openat2(root, &*path, flags, Mode::empty(), resolve)?;
         let found = rustix::fs::fstat(&opened)?;
         let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
         let may = !self.parts[file.part].public || found.st_mode & 0o004 != 0;

@@ -32,8 +32,6 @@ pub(super) struct Spot {
 
 impl Tree<'_> {
     fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        // The kernel returns EAGAIN when a directory is renamed concurrently around a `..`.
-        const ATTEMPTS: usize = 128;
         let path = match path.strip_prefix(b"/").unwrap_or(path) {
             b"" => b".",
             path => path,
@@ -44,14 +42,7 @@ impl Tree<'_> {
             ResolveFlags::empty()
         };
         let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
-        let mut answer = Err(Errno::AGAIN);
-        for _ in 0..ATTEMPTS {
-            answer = rustix::fs::openat2(self.root, path, flags, Mode::empty(), resolve);
-            if !matches!(answer, Err(Errno::AGAIN | Errno::INTR)) {
-                break;
-            }
-        }
-        answer
+        tote_sys::openat2(self.root, path, flags, Mode::empty(), resolve)
     }
 
     /// Opens a source; with `follow` a link stands for its target.

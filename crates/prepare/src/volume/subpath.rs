@@ -13,7 +13,7 @@ pub fn open(directory: &Path, subpath: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let top = rustix::fs::openat(CWD, directory, flags | OFlags::DIRECTORY, Mode::empty())?;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(top, subpath, flags, Mode::empty(), resolve)
+    tote_sys::openat2(top, subpath, flags, Mode::empty(), resolve)
 }
 
 /// True if a path inside the directory leads to anything but a directory.

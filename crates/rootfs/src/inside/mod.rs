@@ -157,6 +157,10 @@ pub(crate) fn read_at_most(file: BorrowedFd<'_>, limit: usize) -> Result<Option<
 
 /// Resolves `path` in `root` without opening the file: the descriptor is only good for stat(2). `None` if it does
 /// not exist.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "called again when it has to be, without tote_sys"
+)]
 fn find(root: BorrowedFd<'_>, path: &Path) -> Result<Option<(OwnedFd, Stat)>, Errno> {
     // The kernel returns EAGAIN when another process renames directories while a `..` is resolved.
     const ATTEMPTS: usize = 64;
