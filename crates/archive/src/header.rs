@@ -41,7 +41,7 @@ impl<'a> Header<'a> {
         let unsigned = sum(self.0, |byte| byte) - sum(own, |byte| byte) + 8 * i64::from(b' ');
         // A signed byte is 256 less where its highest bit is set.
         let signed = || unsigned - 256 * (sum(self.0, |byte| byte >> 7) - sum(own, |byte| byte >> 7));
-        number(own).is_some_and(|sum| sum == i128::from(unsigned) || sum == i128::from(signed()))
+        number(own).is_some_and(|stated| stated == i128::from(unsigned) || stated == i128::from(signed()))
     }
 
     pub(crate) fn format(&self) -> Format {

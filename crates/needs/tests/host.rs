@@ -6,6 +6,7 @@
 )]
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -15,11 +16,16 @@ use tote_needs::{Contents, Node, Reason, References, Settings, Tree, needs};
 struct Host(std::os::fd::OwnedFd);
 
 impl Contents for Host {
-    #[expect(clippy::disallowed_methods, reason = "a test that may be run again")]
     fn read(&self, path: &[u8], offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat2(&self.0, path, flags, Mode::empty(), resolve)?;
+        let file = loop {
+            match rustix::fs::openat2(&self.0, path, flags, Mode::empty(), resolve) {
+                // Something on the machine was renamed while the kernel resolved a `..`.
+                Err(Errno::AGAIN) => {}
+                opened => break opened?,
+            }
+        };
         let (mut bytes, mut filled) = (vec![0; length], 0);
         let file = std::fs::File::from(file);
         while filled < length {

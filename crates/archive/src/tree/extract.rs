@@ -210,7 +210,7 @@ impl<'a> Extraction<'a> {
         let wanted = entry.mode & 0o7777;
         // The owner must be able to create entries in it until the end; and in a setgid directory it becomes
         // setgid.
-        let at_once = self.maker.has_at_once(wanted) && wanted & 0o300 == 0o300 && dir.group.is_none();
+        let at_once = self.maker.mask.leaves(wanted) && wanted & 0o300 == 0o300 && dir.group.is_none();
         let create = if at_once { wanted } else { 0o700 };
         match rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(create)) {
             Ok(()) => {}

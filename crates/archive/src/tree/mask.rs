@@ -17,7 +17,8 @@ impl CreationMask {
         Self(umask.unwrap_or(0o777))
     }
 
-    /// True if an entry that is created with this mode has it. False with setuid, which must not be set before the owner.
+    /// True if an entry that is created with this mode has it. Set-id bits never count as left, because an entry must not have them
+    /// before its owner is set.
     #[must_use]
     pub fn leaves(self, mode: u32) -> bool {
         mode & (0o7000 | self.0) == 0

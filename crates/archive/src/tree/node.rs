@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub(crate) struct Maker {
     uid: u32,
     gid: u32,
-    mask: CreationMask,
+    pub(crate) mask: CreationMask,
     owner: Owner,
     /// Number of attributes that could not be set: the file system does not support them, or the process may not.
     pub(crate) attributes_skipped: u64,
@@ -47,18 +47,13 @@ impl Maker {
     pub(crate) fn modes(&self, entry: &Entry) -> (Mode, Option<Mode>) {
         let mode = entry.mode & 0o7777;
         // Setting attributes needs write permission.
-        match self.has_at_once(mode) && entry.xattrs.is_empty() {
+        match self.mask.leaves(mode) && entry.xattrs.is_empty() {
             true => (Mode::from_raw_mode(mode), None),
             false => (
                 Mode::from_raw_mode(mode & 0o700 | 0o600),
                 Some(Mode::from_raw_mode(mode)),
             ),
         }
-    }
-
-    /// True if an entry that is created with this mode has it.
-    pub(crate) fn has_at_once(&self, mode: u32) -> bool {
-        self.mask.leaves(mode)
     }
 
     /// Returns the owner that must be set, if the new entry in a directory of that group does not have it already.
