@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -106,6 +106,14 @@ pub(crate) fn pidfd(pid: i32) -> Result<OwnedFd> {
 pub(crate) fn wait_end(pidfd: &OwnedFd, what: &str, limit: Duration) -> Result<()> {
     ensure!(readable(pidfd, limit)?, "{what} is still alive after {limit:?}");
     Ok(())
+}
+
+/// Waits until a child of this process has stopped or ended; true if it has stopped.
+pub(crate) fn wait_stop(child: i32) -> Result<bool> {
+    let child = pidfd(child)?;
+    let changes = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let status = rustix::process::waitid(WaitId::PidFd(child.as_fd()), changes)?;
+    Ok(status.is_some_and(|status| status.stopped()))
 }
 
 /// Waits until a descriptor becomes readable. Returns false after the limit.

@@ -83,7 +83,7 @@ fn run_with(
     let title = title(&prepared.entry, source, at_once);
     let (mut notify, mut held) = (prepared.notify, (prepared.member, prepared.volumes));
     let (entry, claim) = (RefCell::new(prepared.entry), RefCell::new(Some(claim)));
-    // Off the way to the program: written while the new process mounts.
+    // Off the way to the program: written while the new process does the last of its own part.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
         if let Some(claim) = &*claim.borrow() {

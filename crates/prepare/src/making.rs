@@ -169,6 +169,11 @@ impl Made {
 }
 
 impl Making<'_> {
+    /// True if the container is one of a pool, and waits for its program.
+    fn parks(&self) -> bool {
+        !self.kept && self.purpose == Purpose::Later
+    }
+
     /// Adds these warnings to a plan's, and what the container has to do without by its options.
     fn warn(&self, plan: &mut Plan, options: &RunOptions, warnings: Vec<String>) {
         plan.warnings.extend(warnings);
@@ -303,10 +308,12 @@ impl Making<'_> {
         let (root, beside) = self.root(source, options, (&spec, &files, &ids))?;
         let writable = storage::copies(&root);
         mark(&mut timings, "parent: prepare the root");
-        let parks = !self.kept && self.purpose == Purpose::Later; // in a pool
-        let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, parks)?)?;
+        let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, self.parks())?)?;
         let warnings = [entered, joined.warnings, equipment.warnings].concat();
         self.warn(&mut plan, options, warnings);
+        if !self.kept && !self.parks() {
+            plan.await_record();
+        }
         mark(&mut timings, "parent: plan");
         Ok(Made {
             spec,

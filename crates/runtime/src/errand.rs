@@ -341,6 +341,7 @@ pub(crate) fn words(errand: &Errand) -> &'static str {
         Errand::Network => "parent: make the network namespace",
         Errand::Cgroup => "parent: make the cgroup",
         Errand::Watch => "parent: watch the root",
-        Errand::Record | Errand::Hooks => "parent: go on",
+        Errand::Record => "parent: record the process",
+        Errand::Hooks => "parent: run hooks",
     }
 }

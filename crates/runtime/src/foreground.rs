@@ -116,6 +116,9 @@ pub fn run(
 /// Parties that are told of the parent's errands in the foreground.
 struct Beside<'a, 'b, 't> {
     asides: &'a mut [&'b mut dyn Aside],
+    born: &'a mut dyn FnMut(u32, Option<String>),
+    /// True if `born` was called.
+    is_born: bool,
     warn: &'a mut dyn FnMut(String),
     timings: &'a mut Option<&'t mut Timings>,
 }
@@ -125,8 +128,17 @@ impl Attendant for Beside<'_, '_, '_> {
         self.warn
     }
 
-    fn attend(&mut self, errand: &Errand, _: &mut Newborn<'_>, made: &Made) -> Result<(), RuntimeError> {
+    fn attend(
+        &mut self,
+        errand: &Errand,
+        newborn: &mut Newborn<'_>,
+        made: &Made,
+    ) -> Result<(), RuntimeError> {
         errand::tell(errand, made, self.asides, self.warn);
+        if *errand == Errand::Record {
+            newborn.tell(self.born)?;
+            self.is_born = true;
+        }
         if let Some(timings) = self.timings {
             timings.mark(errand::words(errand));
         }
@@ -178,22 +190,22 @@ impl Watch<'_, '_> {
     ) -> Result<Stop, RuntimeError> {
         let mut beside = Beside {
             asides: &mut self.foreground.asides,
+            born: self.observer.born,
+            is_born: false,
             warn: self.observer.warn,
             timings,
         };
         self.newborn.pass_gates(&mut beside)?;
-        if !self.foreground.plan.descends() {
+        if beside.is_born {
+            tote_sys::settle_seal();
+        } else if !self.foreground.plan.descends() {
             self.tell_born()?;
         }
         self.wait(signals)
     }
 
     fn tell_born(&mut self) -> Result<(), RuntimeError> {
-        let (pid, groups) = (
-            self.newborn.child()?.pid,
-            self.newborn.cgroup.as_ref().map(Cgroup::record),
-        );
-        (self.observer.born)(pid, groups);
+        self.newborn.tell(self.observer.born)?;
         tote_sys::settle_seal();
         Ok(())
     }

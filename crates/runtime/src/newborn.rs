@@ -64,6 +64,12 @@ impl<'a> Newborn<'a> {
         self.child.as_ref().ok_or(RuntimeError::Wait(Errno::CHILD))
     }
 
+    /// Tells of the process and its cgroup, as [`Observer::born`](crate::Observer::born) wants it.
+    pub(crate) fn tell(&self, born: &mut dyn FnMut(u32, Option<String>)) -> Result<(), RuntimeError> {
+        born(self.child()?.pid, self.cgroup.as_ref().map(Cgroup::record));
+        Ok(())
+    }
+
     /// Does the errands of the first gates before the birth, and returns what was made for each of them.
     pub(crate) fn open_gates(&mut self, warn: &mut dyn FnMut(String)) -> Result<Vec<Made>, RuntimeError> {
         let made = self.errands.run_before(&mut self.cgroup, warn)?;

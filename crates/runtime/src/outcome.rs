@@ -136,7 +136,7 @@ pub type Succession<'a> = dyn FnMut(&mut Option<Left>, Leave) -> Result<(), Stri
 /// Functions that are told about events.
 pub struct Observer<'a> {
     /// The process exists, and its cgroup: gets its pid, and the text that [`Cgroup::open`] needs to find the cgroup.
-    /// The process has not become the program yet.
+    /// The process becomes the program after that if its plan [waits for the record](tote_sandbox::Plan::await_record).
     pub born: &'a mut dyn FnMut(u32, Option<String>),
     /// The process has become the program.
     pub runs: &'a mut dyn FnMut(),

@@ -92,14 +92,28 @@ impl Plan {
         self.ops.splice(place..place, ops);
     }
 
+    /// Lets the new process wait until the parent has recorded it ([`Errand::Record`]): whatever the program does first, other
+    /// commands find its container. A process that descends does not wait, because the parent learns its number too late, and a
+    /// filter of the user's own may forbid the wait.
+    pub fn await_record(&mut self) {
+        if !self.descends() {
+            self.wait_at_last([Op::Gate], Errand::Record);
+        }
+    }
+
     /// Lets the new process wait in its root, until the parent has shown that root to those who watch it
     /// ([`Errand::Watch`]).
     pub fn watch_root(&mut self) {
+        self.wait_at_last([Op::Ready, Op::Gate], Errand::Watch);
+    }
+
+    /// Inserts a gate with that errand before the process is the program in all but name.
+    fn wait_at_last<const COUNT: usize>(&mut self, ops: [Op; COUNT], errand: Errand) {
         let at = self.last_of_birth();
         let is_gate = |op: &&Op| matches!(op, Op::Gate);
         let before = self.ops[..at].iter().filter(is_gate).count();
-        self.gates.insert(before, vec![Errand::Watch]);
-        self.ops.splice(at..at, [Op::Ready, Op::Gate]);
+        self.gates.insert(before, vec![errand]);
+        self.ops.splice(at..at, ops);
     }
 
     /// Lets a listener, which goes to the parent ([`tote_sys::Event::Seccomp`]), hear of these calls, and of nothing else,
@@ -201,6 +215,23 @@ pub(crate) mod tests {
         let expected = [vec![Errand::Maps], vec![Errand::Cgroup], vec![Errand::Watch]];
         assert_eq!(plan.gates, expected);
         assert!(matches!(plan.ops[3..6], [Op::Ready, Op::Gate, Op::Session]));
+    }
+
+    #[test]
+    fn a_process_is_recorded_before_it_is_watched_and_one_that_descends_does_not_wait() {
+        let mut plan = plan_of(vec![Op::Gate, Op::Session, Op::CloseFrom(3)]);
+        plan.gates = vec![vec![Errand::Cgroup]];
+        plan.await_record();
+        plan.watch_root();
+        let expected = [vec![Errand::Cgroup], vec![Errand::Record], vec![Errand::Watch]];
+        assert_eq!(plan.gates, expected);
+        assert!(matches!(
+            plan.ops[..5],
+            [Op::Gate, Op::Gate, Op::Ready, Op::Gate, Op::Session]
+        ));
+        let mut plan = plan_of(vec![Op::CloseFrom(3), Op::Descend { first_closed: 3 }]);
+        plan.await_record();
+        assert!(plan.gates.is_empty() && plan.ops.len() == 2);
     }
 
     #[test]

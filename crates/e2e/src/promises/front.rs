@@ -1,4 +1,5 @@
-//! `run -it --rm`: the user may detach from the container, and other commands treat it as any other.
+//! `run --rm` in the foreground: the user may detach from the container at a terminal, and other commands treat it as any
+//! other.
 
 use crate::context::Context;
 use crate::exchange::{Running, patience};
@@ -9,6 +10,7 @@ use crate::promise::{Test, test};
 use crate::terminal::Terminal;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
+use std::time::Duration;
 
 pub(super) const TESTS: &[Test] = &[
     test("front::it_can_be_left_and_attached_to_again", &[], left),
@@ -27,6 +29,11 @@ pub(super) const TESTS: &[Test] = &[
         "front::a_monitor_that_cannot_be_changes_nothing",
         &[Need::FaultPoints],
         mortal,
+    ),
+    test(
+        "front::other_commands_find_it_before_its_program_begins",
+        &[Need::FaultPoints],
+        found,
     ),
     test("front::one_with_rm_is_not_restarted", &[], restarted),
     test("front::its_limit_of_time_goes_along", &[], limited),
@@ -354,4 +361,25 @@ fn alone(cx: &Context) -> Result<()> {
     end(cx)?;
     running.send(b"\x04");
     ends(running, terminal, 0)
+}
+
+/// The program ends at once if it does not wait for tote, which is stopped before it has recorded the container.
+fn found(cx: &Context) -> Result<()> {
+    let mortal = crate::need::mortal().context("no fault points")?;
+    let mut running = cx
+        .other_tote(
+            &mortal,
+            &["run", "--rm", "--name", "c", &cx.image(), "echo", "begun"],
+        )
+        .env("TOTE_FAULT", "stop:unnoted")
+        .spawn()?;
+    let tote = running.pid();
+    ensure!(processes::wait_stop(tote)?, "it did not stop");
+    let init = processes::pidfd(processes::container_init(tote)?)?;
+    let ended = processes::readable(&init, Duration::from_millis(300))?;
+    running.signal(Signal::CONT)?;
+    ensure!(!ended, "its program did not wait for tote");
+    running.expect("begun\n")?;
+    running.finish()?.exits(0)?;
+    cx.nothing_left()
 }

@@ -1,8 +1,11 @@
-//! Fault points, at which tests kill tote.
+//! Fault points, at which tests kill or stop tote.
 //!
 //! Each step that leaves a trace on disk or in the kernel has a named point. In builds with debug assertions a
-//! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would; in other builds the point does
-//! nothing.
+//! process whose `TOTE_FAULT` is that name kills itself there, as `kill -9` would, and one whose `TOTE_FAULT` is `stop:` with
+//! that name stops until it gets SIGCONT; in other builds the point does nothing.
+
+#[cfg(debug_assertions)]
+use rustix::process::Signal;
 
 /// Names of the points, in the order in which a container meets them: create, start, end, removal; then those of
 /// pools: filling, the keeper, a taker of a sandbox, removal; then those of pods; then those of `cp`, of `rename`, of
@@ -78,19 +81,20 @@ pub const POINTS: [&str; 68] = [
     "mount-hidden",
 ];
 
-/// Kills this process if the environment names this point.
+/// Kills or stops this process if the environment names this point.
 #[cfg(debug_assertions)]
 pub fn point(name: &str) {
     debug_assert!(POINTS.contains(&name), "{name} is not in the list");
     // The variable is read early, because a keeper of a pool has no environment later.
-    static WANTED: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
-    let wanted = WANTED.get_or_init(|| std::env::var_os("TOTE_FAULT"));
-    if wanted.as_ref().is_some_and(|wanted| wanted == name) {
-        tote_sys::best_effort(rustix::process::kill_process(
-            rustix::process::getpid(),
-            rustix::process::Signal::KILL,
-        ));
-    }
+    static WANTED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    let wanted = WANTED.get_or_init(|| std::env::var("TOTE_FAULT").ok());
+    let Some(wanted) = wanted else { return };
+    let signal = match wanted.strip_prefix("stop:") {
+        Some(stops) if stops == name => Signal::STOP,
+        None if wanted == name => Signal::KILL,
+        _ => return,
+    };
+    tote_sys::best_effort(rustix::process::kill_process(rustix::process::getpid(), signal));
 }
 
 /// Does nothing: only a build with debug assertions has fault points.

@@ -209,6 +209,14 @@ impl Bundle {
 
 /// Performs a plan, with the maps of [`Bundle::in_user_namespace`] where it asks for some.
 pub(crate) fn perform(plan: &Plan) -> Result<Parting, RuntimeError> {
+    perform_telling(plan, &mut |_, _| {})
+}
+
+/// Performs a plan as [`perform`] does, and calls `born` when the process is there.
+pub(crate) fn perform_telling(
+    plan: &Plan,
+    born: &mut dyn FnMut(u32, Option<String>),
+) -> Result<Parting, RuntimeError> {
     let maps = Maps {
         uid: vec![tote_spec::IdMapping::new(0, 100_000, 65536)],
         gid: vec![tote_spec::IdMapping::new(0, 100_000, 65536)],
@@ -229,7 +237,7 @@ pub(crate) fn perform(plan: &Plan) -> Result<Parting, RuntimeError> {
         keys: None,
     };
     let observer = Observer {
-        born: &mut |_, _| {},
+        born,
         runs: &mut || {},
         warn: &mut |_| {},
         leave: &mut |_, _| Ok(()),

@@ -1,9 +1,12 @@
 //! The process: schedulers, personality, memory, devices, capabilities, listener.
 
-use crate::container::Bundle;
+use crate::container::{Bundle, perform_telling};
 use crate::needs;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::PipeFlags;
 use serde_json::json;
-use tote_sys::{Birth, Event, Parcel, Way, birth};
+use tote_runtime::{Outcome, Parting};
+use tote_sys::{Birth, Event, Op, Parcel, Way, birth};
 
 #[test]
 fn schedulers_and_policies() {
@@ -168,4 +171,25 @@ fn a_listener_needs_a_path_and_a_call_to_send_it_by() {
     assert!(of("", "mkdir").contains("listenerPath"));
     assert!(of("/x", "write").contains("cannot be used for the write syscall"));
     assert!(of("/x", "mkdir").contains("not supported for a container in the foreground"));
+}
+
+#[test]
+fn a_program_waits_until_its_process_is_recorded() {
+    needs!();
+    let bundle = Bundle::new("echo begun");
+    let mut plan = bundle.plan().unwrap();
+    plan.await_record();
+    let (said, says) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+    plan.insert_stdio(vec![Op::Stdio { fd: says, number: 1 }]);
+    // Much longer than the program takes to its first word if it does not wait.
+    let moment = Timespec {
+        tv_sec: 0,
+        tv_nsec: 300_000_000,
+    };
+    let speaks = |limit| poll(&mut [PollFd::new(&said, PollFlags::IN)], Some(limit)).unwrap() == 1;
+    let mut spoke_before = None;
+    let parting = perform_telling(&plan, &mut |_, _| spoke_before = Some(speaks(&moment))).unwrap();
+    assert!(matches!(parting, Parting::Ended(ended) if ended.outcome == Outcome::Exited(0)));
+    assert_eq!(spoke_before, Some(false));
+    assert!(speaks(&moment));
 }
