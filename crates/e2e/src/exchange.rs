@@ -114,17 +114,21 @@ impl Running {
     /// the bytes up to there.
     pub(crate) fn expect(&mut self, text: &str) -> Result<String> {
         let mut deadline = Instant::now() + patience();
+        // Each byte is looked at once, however many pieces a long output comes in.
+        let mut searched = self.consumed;
         loop {
-            let fresh = &self.stdout[self.consumed..];
+            let fresh = &self.stdout[searched..];
             if let Some(at) = fresh
                 .windows(text.len())
                 .position(|window| window == text.as_bytes())
             {
-                let end = self.consumed + at + text.len();
+                let end = searched + at + text.len();
                 let seen = String::from_utf8_lossy(&self.stdout[self.consumed..end]).into_owned();
                 self.consumed = end;
                 return Ok(seen);
             }
+            // The end of what is there may be the beginning of the text.
+            searched = searched.max((self.stdout.len() + 1).saturating_sub(text.len()));
             let ended = self.ended;
             if self.ends.output.is_none() || !self.step(deadline)? {
                 bail!(
