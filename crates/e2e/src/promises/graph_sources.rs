@@ -41,7 +41,8 @@ pub(super) const TESTS: &[Test] = &[
             Need::Program("sort"),
         ],
         traced,
-    ),
+    )
+    .slow(2),
 ];
 
 /// Writes a package with the files of a directory.
