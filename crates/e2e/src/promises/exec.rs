@@ -49,17 +49,7 @@ fn running_from(cx: &Context, options: &[&str], image: &str) -> Result<Running> 
     .concat();
     let mut running = cx.run_command(&words).spawn()?;
     running.expect("up\n")?;
-    found(cx)?;
     Ok(running)
-}
-
-/// Waits until the container is recorded. The program's output may come before that.
-pub(super) fn found(cx: &Context) -> Result<()> {
-    let deadline = std::time::Instant::now() + patience();
-    while cx.tote(&["exec", "c", "true"]).output()?.code != 0 {
-        ensure!(std::time::Instant::now() < deadline, "nothing can be run in it");
-    }
-    Ok(())
 }
 
 pub(super) fn over(running: Running) -> Result<()> {
@@ -197,7 +187,6 @@ fn confined(cx: &Context) -> Result<()> {
     .concat();
     let mut container = cx.run_command(&words).spawn()?;
     let own = container.expect("up\n")?;
-    found(cx)?;
     let own = own.trim_end_matches("up\n");
     cx.tote(&["exec", "c", "sh", "-c", SHOW]).output()?.prints(own)?;
     let all = cx

@@ -74,7 +74,7 @@ fn watching(cx: &Context, options: &[&str]) -> Result<()> {
     cx.tote(&[&["run"], &words.concat()[..]].concat())
         .output()?
         .exits(0)?;
-    super::exec::found(cx)
+    Ok(())
 }
 
 fn by_exec(cx: &Context) -> Result<()> {

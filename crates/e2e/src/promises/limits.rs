@@ -152,7 +152,6 @@ fn processes_without_cgroup(cx: &Context) -> Result<()> {
     let default = own.parse().map_or(2048, |own: u64| own.min(2048));
     let expected = format!("{default} {default}\n");
     cx.shell(&[], show)?.prints(&expected)?.quietly()?;
-    super::exec::found(cx)?;
     let inside = cx.tote(&["exec", "c", "sh", "-c", show]).output()?;
     inside.prints(&expected)?;
     cx.shell(&["--ulimit", "nproc=30:40"], show)?.prints("30 40\n")?;

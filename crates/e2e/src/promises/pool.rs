@@ -67,6 +67,13 @@ pub(super) fn full(cx: &Context, size: &str) -> Result<()> {
     eventually("the pool is full again", || Ok(ready(cx)? == size))
 }
 
+/// Waits until the container `c` is recorded, which it is after its program has begun.
+pub(super) fn found(cx: &Context) -> Result<()> {
+    eventually("a command runs in it", || {
+        Ok(cx.tote(&["exec", "c", "true"]).output()?.code == 0)
+    })
+}
+
 /// Lists the keepers of sandboxes.
 pub(super) fn keepers() -> Vec<Process> {
     let all = processes::descendants(rustix::process::getpid().as_raw_pid());
@@ -339,7 +346,7 @@ fn container(cx: &Context) -> Result<()> {
     ];
     let mut running = taking(cx, &words).spawn()?;
     running.expect("up\n")?;
-    super::exec::found(cx)?;
+    found(cx)?;
     let seen = done(
         cx,
         &["ps", "--format", "{{.Names}} {{.Image}} {{.Status}} {{.Labels}}"],
@@ -360,7 +367,7 @@ fn container(cx: &Context) -> Result<()> {
     ensure!(done(cx, &["ps", "-aq"])?.is_empty(), "it is still there");
     let mut running = taking(cx, &["--name", "c", "sh", "-c", "echo up; sleep 1000"]).spawn()?;
     running.expect("up\n")?;
-    super::exec::found(cx)?;
+    found(cx)?;
     done(cx, &["stop", "-t", "0", "c"])?;
     running.finish()?.exits(137)?;
     gone(cx)

@@ -51,7 +51,7 @@ fn killed_taker(cx: &Context) -> Result<()> {
     fill(cx, "1", &[])?;
     let mut running = taking(cx, &["--name", "c", "-i", "sh", "-c", "echo up; read end"]).spawn()?;
     running.expect("up\n")?;
-    super::exec::found(cx)?;
+    super::pool::found(cx)?;
     full(cx, "1")?;
     processes::kill(running.pid(), Signal::KILL);
     running.finish()?;

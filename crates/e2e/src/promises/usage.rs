@@ -23,7 +23,6 @@ fn running(cx: &Context, options: &[&str], script: &str) -> Result<Running> {
     let words = [&["-i", "--name", "c"], options, &[&image, "sh", "-c", script]].concat();
     let mut running = cx.run_command(&words).spawn()?;
     running.expect("up\n")?;
-    super::exec::found(cx)?;
     Ok(running)
 }
 
