@@ -1,5 +1,6 @@
 //! `tote run`: from a request to the end of the container.
 
+use crate::container::claim::{COMING, INSIDE};
 use crate::container::foreground::FrontDoor;
 use crate::container::succession::{self, Estate};
 use crate::container::{self, Attaching, Claim, Entry, ProcessId, State, Status, fault};
@@ -76,6 +77,7 @@ fn run_with(
     prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
     let (stdio, stdio_ops) = stdio(&prepared.options)?;
     prepared.plan.insert_stdio(stdio_ops);
+    let first = let_mark(&mut prepared.plan, &claim)?;
     let (id, is_kept) = (prepared.entry.container.id.clone(), prepared.entry.kept);
     note_groups(home, &prepared.entry, &claim)?;
     let (options, plan, source) = (&prepared.options, &prepared.plan, &prepared._source);
@@ -87,7 +89,7 @@ fn run_with(
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
         if let Some(claim) = &*claim.borrow() {
-            let about = (claim, &prepared.spec, options);
+            let about = (claim, &prepared.spec, options, first);
             best_effort(note_birth(home, &mut entry.borrow_mut(), about, pid, groups));
         }
         held = (None, VolumeHold::default());
@@ -142,6 +144,16 @@ fn run_with(
     let told = (options, front_door.close(), timings);
     let last = (claim.take(), leaves_cgroup);
     end(home, entry.into_inner(), last, (result, due.take()), told)
+}
+
+/// Lets the new process mark its record if it waits for that. Returns the first byte of the record that the parent writes.
+fn let_mark(plan: &mut Plan, claim: &Claim) -> Result<u8, EngineError> {
+    if !plan.awaits_record() {
+        // The process is inside when the parent learns of it.
+        return Ok(INSIDE);
+    }
+    plan.mark_record(claim.open_mark()?.into(), INSIDE);
+    Ok(COMING)
 }
 
 /// The error of a container whose claim is gone.
@@ -294,7 +306,7 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
 pub fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineError> {
     let groups = entry.state.cgroup.as_deref();
     if groups.is_some() && !entry.kept {
-        return claim.note(entry, &Inside::default());
+        return claim.note(entry, &Inside::default(), COMING);
     }
     State::note_groups(home, &entry.container.id, groups)
 }
@@ -303,7 +315,7 @@ pub fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), Engi
 fn note_birth(
     home: &Home,
     entry: &mut Entry,
-    (claim, spec, options): (&Claim, &Spec, &RunOptions),
+    (claim, spec, options, first): (&Claim, &Spec, &RunOptions, u8),
     pid: u32,
     groups: Option<String>,
 ) -> Result<(), EngineError> {
@@ -323,7 +335,9 @@ fn note_birth(
         crate::network::call(home, (id, name), options, &entry.state.networks)?;
     }
     let inside = Inside::of(spec, options.seccomp() == SeccompChoice::Default);
-    claim.note(entry, &inside)
+    claim.note(entry, &inside, first)?;
+    fault::point("noted");
+    Ok(())
 }
 
 /// How it ended, for its record.

@@ -76,6 +76,7 @@ impl Display for Words<'_> {
             Op::NoStdin => write!(f, "read standard input from /dev/null"),
             Op::NoOutput { number } => write!(f, "write descriptor {number} to /dev/null"),
             Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
+            Op::Mark { .. } => write!(f, "mark the record of the container"),
             Op::Hide => write!(f, "hide from other processes"),
             Op::Scheduler(_)
             | Op::IoPriority(_)

@@ -92,24 +92,43 @@ impl Plan {
         self.ops.splice(place..place, ops);
     }
 
-    /// Lets the new process wait until the parent has recorded it ([`Errand::Record`]): whatever the program does first, other
-    /// commands find its container. A process that descends does not wait, because the parent learns its number too late, and a
-    /// filter of the user's own may forbid the wait.
+    /// Lets the new process wait in its root until the parent has recorded it ([`Errand::Record`]): whatever the program does
+    /// first, other commands find its container. A process that descends does not wait, because the parent learns its number too
+    /// late, and a filter of the user's own may forbid the wait.
     pub fn await_record(&mut self) {
         if !self.descends() {
-            self.wait_at_last([Op::Gate], Errand::Record);
+            self.wait_at(self.first_inside(), [Op::Gate], Errand::Record);
+        }
+    }
+
+    /// True if the new process waits for its record.
+    #[must_use]
+    pub fn awaits_record(&self) -> bool {
+        self.gates.iter().any(|errands| errands[..] == [Errand::Record])
+    }
+
+    /// Lets the new process mark its record after the wait for it. The parent writes the record as soon as it can, when the process may
+    /// still have the host's root: a process that joined it then would be on the host.
+    pub fn mark_record(&mut self, file: OwnedFd, byte: u8) {
+        let number = self
+            .gates
+            .iter()
+            .position(|errands| errands[..] == [Errand::Record]);
+        let is_gate = |(_, op): &(usize, &Op)| matches!(op, Op::Gate);
+        let gate = number.and_then(|number| self.ops.iter().enumerate().filter(is_gate).nth(number));
+        if let Some((gate, _)) = gate {
+            self.ops.insert(gate + 1, Op::Mark { file, byte });
         }
     }
 
     /// Lets the new process wait in its root, until the parent has shown that root to those who watch it
     /// ([`Errand::Watch`]).
     pub fn watch_root(&mut self) {
-        self.wait_at_last([Op::Ready, Op::Gate], Errand::Watch);
+        self.wait_at(self.last_of_birth(), [Op::Ready, Op::Gate], Errand::Watch);
     }
 
-    /// Inserts a gate with that errand before the process is the program in all but name.
-    fn wait_at_last<const COUNT: usize>(&mut self, ops: [Op; COUNT], errand: Errand) {
-        let at = self.last_of_birth();
+    /// Inserts operations, the last of which is a gate with that errand.
+    fn wait_at<const COUNT: usize>(&mut self, at: usize, ops: [Op; COUNT], errand: Errand) {
         let is_gate = |op: &&Op| matches!(op, Op::Gate);
         let before = self.ops[..at].iter().filter(is_gate).count();
         self.gates.insert(before, vec![errand]);
@@ -142,6 +161,14 @@ impl Plan {
     pub(crate) fn last_of_birth(&self) -> usize {
         let is_last = |op: &Op| matches!(op, Op::Pid1(_) | Op::Session | Op::CloseFrom(_));
         self.ops.iter().position(is_last).unwrap_or(self.ops.len())
+    }
+
+    /// Returns the index of the operation after the one by which the container's root becomes the root: from it on the process is
+    /// inside. Limits come later, such as that of the size of files.
+    fn first_inside(&self) -> usize {
+        let is_switch = |op: &Op| matches!(op, Op::Pivot | Op::MoveRoot | Op::Chroot);
+        let switch = self.ops.iter().rposition(is_switch);
+        switch.map_or_else(|| self.last_of_birth(), |switch| switch + 1)
     }
 
     /// Returns the user of the program, who owns its terminal.
@@ -219,19 +246,38 @@ pub(crate) mod tests {
 
     #[test]
     fn a_process_is_recorded_before_it_is_watched_and_one_that_descends_does_not_wait() {
-        let mut plan = plan_of(vec![Op::Gate, Op::Session, Op::CloseFrom(3)]);
+        let null = || std::fs::File::open("/dev/null").unwrap().into();
+        let mut plan = plan_of(vec![
+            Op::Gate,
+            Op::Pivot,
+            Op::Umask(0),
+            Op::Session,
+            Op::CloseFrom(3),
+        ]);
         plan.gates = vec![vec![Errand::Cgroup]];
         plan.await_record();
         plan.watch_root();
+        plan.mark_record(null(), 7);
         let expected = [vec![Errand::Cgroup], vec![Errand::Record], vec![Errand::Watch]];
-        assert_eq!(plan.gates, expected);
-        assert!(matches!(
-            plan.ops[..5],
-            [Op::Gate, Op::Gate, Op::Ready, Op::Gate, Op::Session]
-        ));
+        assert!(plan.awaits_record() && plan.gates == expected);
+        let [
+            Op::Gate,
+            Op::Pivot,
+            Op::Gate,
+            Op::Mark { byte: 7, .. },
+            Op::Umask(_),
+            Op::Ready,
+            Op::Gate,
+            Op::Session,
+            ..,
+        ] = &plan.ops[..]
+        else {
+            panic!("{plan}");
+        };
         let mut plan = plan_of(vec![Op::CloseFrom(3), Op::Descend { first_closed: 3 }]);
         plan.await_record();
-        assert!(plan.gates.is_empty() && plan.ops.len() == 2);
+        plan.mark_record(null(), 7);
+        assert!(!plan.awaits_record() && plan.gates.is_empty() && plan.ops.len() == 2);
     }
 
     #[test]

@@ -112,6 +112,10 @@ fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
         Op::NoStdin => console::no_stdin(),
         Op::NoOutput { number } => console::put_null(*number),
         Op::Stdio { fd, number } => console::put(fd.as_fd(), *number),
+        Op::Mark { file, byte } => {
+            best_effort(rustix::io::pwrite(file, &[*byte], 0));
+            Ok(())
+        }
         Op::Rlimit { resource, soft, hard } => rlimit::set(*resource, *soft, *hard),
         Op::Umask(mask) => identity::set_umask(*mask),
         Op::Hide => prctl::set_dumpable(false),

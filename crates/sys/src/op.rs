@@ -154,6 +154,14 @@ pub enum Op {
         /// Number that it gets.
         number: i32,
     },
+    /// Overwrites the first byte of a file: the mark of a record that the process is in its root. The process goes on after a
+    /// failure, since the record itself may be missing where the disk is full.
+    Mark {
+        /// File, open for writing.
+        file: OwnedFd,
+        /// New first byte.
+        byte: u8,
+    },
     /// Calls setrlimit(2) by number.
     Rlimit {
         /// `RLIMIT_…`

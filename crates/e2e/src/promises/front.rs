@@ -363,23 +363,31 @@ fn alone(cx: &Context) -> Result<()> {
     ends(running, terminal, 0)
 }
 
-/// The program ends at once if it does not wait for tote, which is stopped before it has recorded the container.
+/// The program ends at once if it does not wait for tote, which is stopped before and after it has recorded the container. The
+/// record alone does not let other commands in: the container's process may still have the host's root.
 fn found(cx: &Context) -> Result<()> {
     let mortal = crate::need::mortal().context("no fault points")?;
-    let mut running = cx
-        .other_tote(
-            &mortal,
-            &["run", "--rm", "--name", "c", &cx.image(), "echo", "begun"],
-        )
-        .env("TOTE_FAULT", "stop:unnoted")
-        .spawn()?;
-    let tote = running.pid();
-    ensure!(processes::wait_stop(tote)?, "it did not stop");
-    let init = processes::pidfd(processes::container_init(tote)?)?;
-    let ended = processes::readable(&init, Duration::from_millis(300))?;
-    running.signal(Signal::CONT)?;
-    ensure!(!ended, "its program did not wait for tote");
-    running.expect("begun\n")?;
-    running.finish()?.exits(0)?;
-    cx.nothing_left()
+    for point in ["stop:unnoted", "stop:noted"] {
+        let mut running = cx
+            .other_tote(
+                &mortal,
+                &["run", "--rm", "--name", "c", &cx.image(), "echo", "begun"],
+            )
+            .env("TOTE_FAULT", point)
+            .spawn()?;
+        let tote = running.pid();
+        ensure!(processes::wait_stop(tote)?, "it did not stop at {point}");
+        let init = processes::pidfd(processes::container_init(tote)?)?;
+        let ended = processes::readable(&init, Duration::from_millis(300))?;
+        ensure!(!ended, "{point}: its program did not wait for tote");
+        cx.tote(&["ps", "-aq"]).output()?.prints("")?;
+        cx.tote(&["exec", "c", "true"])
+            .output()?
+            .refuses(1, &["No such container: c"])?;
+        running.signal(Signal::CONT)?;
+        running.expect("begun\n")?;
+        running.finish()?.exits(0)?;
+        cx.nothing_left()?;
+    }
+    Ok(())
 }

@@ -27,6 +27,13 @@ const MOMENT: Duration = Duration::from_secs(2);
 /// record.
 pub const VOLUMES: &[u8] = b"volumes";
 
+/// First byte of the record of a container whose first process is not in its root yet: no command may join it, since that process
+/// still sees the host's files.
+pub const COMING: u8 = b' ';
+
+/// First byte of the record of a container whose first process is in its root. Records of earlier versions begin with their text.
+pub const INSIDE: u8 = b'\n';
+
 /// Exclusive right to change a container: its file in `live/`, locked. The lock ends with the last descriptor,
 /// including those of forked processes, so a monitor keeps the claim of its maker.
 ///
@@ -197,12 +204,12 @@ impl Claim {
         promised.then(|| lines.map(ToOwned::to_owned).collect())
     }
 
-    /// Records a container without a directory, with the facts for processes that join it. A concurrent reader may
-    /// see half of it, and reads again.
+    /// Records a container without a directory, with the facts for processes that join it; `first` is [`COMING`] or [`INSIDE`]. A
+    /// concurrent reader may see half of it, and reads again.
     ///
     /// # Errors
     /// [`EngineError::State`].
-    pub fn note(&self, entry: &Entry, inside: &Inside) -> Result<(), EngineError> {
+    pub fn note(&self, entry: &Entry, inside: &Inside, first: u8) -> Result<(), EngineError> {
         #[derive(Serialize)]
         struct Noted<'a> {
             #[serde(flatten)]
@@ -210,11 +217,22 @@ impl Claim {
             inside: &'a Inside,
         }
         let fail = |source| EngineError::file("write", &self.path)(source);
-        let text = serde_json::to_vec(&Noted { entry, inside }).map_err(|error| fail(error.into()))?;
+        let mut text = vec![first];
+        serde_json::to_writer(&mut text, &Noted { entry, inside }).map_err(|error| fail(error.into()))?;
         let mut file = &self.file;
         file.rewind().map_err(fail)?;
         file.write_all(&text).map_err(fail)?;
         file.set_len(text.len() as u64).map_err(fail)
+    }
+
+    /// Opens the record for the container's first process, which writes [`INSIDE`] over [`COMING`]. That descriptor has no part in
+    /// the lock.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn open_mark(&self) -> Result<File, EngineError> {
+        let opened = OpenOptions::new().write(true).open(&self.path);
+        opened.map_err(EngineError::file("open", &self.path))
     }
 
     /// Parses the recorded container.

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 /// Names of the points, in the order in which a container meets them: create, start, end, removal; then those of
 /// pools: filling, the keeper, a taker of a sandbox, removal; then those of pods; then those of `cp`, of `rename`, of
 /// a container in the foreground that gets a monitor, of volumes, of networks, and of `mount`.
-pub const POINTS: [&str; 68] = [
+pub const POINTS: [&str; 69] = [
     "claimed",
     "named",
     "state-new",
@@ -22,6 +22,7 @@ pub const POINTS: [&str; 68] = [
     "bound",
     "born",
     "unnoted",
+    "noted",
     "running",
     "told",
     "ended",

@@ -1,5 +1,6 @@
 //! Lookup of containers.
 
+use super::claim::{COMING, VOLUMES};
 use super::entry::{Entry, LostRecord, REMOVING};
 use super::error::LifeError;
 use super::live::is_held;
@@ -212,7 +213,8 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
                 source,
             })?,
         };
-        if text.is_empty() || text.starts_with(super::claim::VOLUMES) {
+        let is_coming = text.first() == Some(&COMING) || text.trim_ascii().is_empty();
+        if is_coming || text.starts_with(VOLUMES) {
             return Ok(Noted::Work);
         }
         match tote_state::record::parse::<Entry>(&path, &text) {
@@ -289,9 +291,10 @@ pub fn exists(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::super::ProcessId;
-    use super::super::claim::Claim;
+    use super::super::claim::{Claim, INSIDE};
     use super::super::tests::{container, id};
     use super::*;
+    use std::os::unix::fs::FileExt as _;
 
     #[test]
     fn by_id_name_and_beginning() {
@@ -341,7 +344,16 @@ mod tests {
         let claim = Claim::take(&home, &id(0x22)).unwrap().unwrap();
         let open = |id: &ContainerId| open(&home, id).unwrap();
         assert!(open(&id(0x22)).is_none(), "nothing is known of it yet");
-        claim.note(&entry, &crate::exec::Inside::default()).unwrap();
+        let mark = claim.open_mark().unwrap();
+        let inside = || mark.write_all_at(&[INSIDE], 0).unwrap();
+        inside();
+        assert!(open(&id(0x22)).is_none(), "it has no record");
+        claim
+            .note(&entry, &crate::exec::Inside::default(), COMING)
+            .unwrap();
+        assert!(open(&id(0x22)).is_none(), "its process is not inside");
+        assert_eq!(claim.noted().as_ref(), Some(&entry), "for a sweep");
+        inside();
         assert_eq!(open(&id(0x22)), Some(entry));
         drop(claim);
         assert!(open(&id(0x22)).is_none());

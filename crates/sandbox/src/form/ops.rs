@@ -69,6 +69,7 @@ choice!(Op {
     56 Bounding(capabilities),
     57 Park(park),
     58 Exec(exec),
+    59 Mark { file, byte },
 });
 
 record!(IdMaps { uid, gid });

@@ -47,7 +47,7 @@ fn every_operation_comes_back() {
         assert_eq!(once_more.bytes, out.bytes, "{op:?}");
         seen.insert(number_of(&op));
     }
-    assert_eq!(seen.len(), 59, "a new operation has a number, and a row there");
+    assert_eq!(seen.len(), 60, "a new operation has a number, and a row there");
 }
 
 /// Other bytes for the same plan need another number in the first line. If it is the generator of values that has
@@ -64,7 +64,7 @@ fn bytes_stay_the_same() {
     });
     assert_eq!(
         (VERSION, sum),
-        (&b"tote plan 4\n"[..], 0x58c2_9a1d_8705_f5b9),
+        (&b"tote plan 4\n"[..], 0xb9c8_0d15_f41f_f236),
         "{sum:#x}"
     );
 }
