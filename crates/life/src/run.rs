@@ -1,6 +1,6 @@
 //! `tote run`: from a request to the end of the container.
 
-use crate::container::claim::{COMING, INSIDE};
+use crate::container::claim::FirstProcess;
 use crate::container::foreground::FrontDoor;
 use crate::container::succession::{self, Estate};
 use crate::container::{self, Attaching, Claim, Entry, ProcessId, State, Status, fault};
@@ -85,7 +85,7 @@ fn run_with(
     let title = title(&prepared.entry, source, at_once);
     let (mut notify, mut held) = (prepared.notify, (prepared.member, prepared.volumes));
     let (entry, claim) = (RefCell::new(prepared.entry), RefCell::new(Some(claim)));
-    // Off the way to the program: written while the new process does the last of its own part.
+    // Off the way to the program: the new process still mounts while this is written, and waits for it only then.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
         if let Some(claim) = &*claim.borrow() {
@@ -146,14 +146,14 @@ fn run_with(
     end(home, entry.into_inner(), last, (result, due.take()), told)
 }
 
-/// Lets the new process mark its record if it waits for that. Returns the first byte of the record that the parent writes.
-fn let_mark(plan: &mut Plan, claim: &Claim) -> Result<u8, EngineError> {
+/// Lets the new process mark its record if it waits for that. Returns where the process is when the parent writes the record.
+fn let_mark(plan: &mut Plan, claim: &Claim) -> Result<FirstProcess, EngineError> {
     if !plan.awaits_record() {
         // The process is inside when the parent learns of it.
-        return Ok(INSIDE);
+        return Ok(FirstProcess::InItsRoot);
     }
-    plan.mark_record(claim.open_mark()?.into(), INSIDE);
-    Ok(COMING)
+    plan.mark_record(claim.open_mark()?.into(), FirstProcess::InItsRoot.byte());
+    Ok(FirstProcess::Coming)
 }
 
 /// The error of a container whose claim is gone.
@@ -306,7 +306,7 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
 pub fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), EngineError> {
     let groups = entry.state.cgroup.as_deref();
     if groups.is_some() && !entry.kept {
-        return claim.note(entry, &Inside::default(), COMING);
+        return claim.note(entry, &Inside::default(), FirstProcess::Coming);
     }
     State::note_groups(home, &entry.container.id, groups)
 }
@@ -315,7 +315,7 @@ pub fn note_groups(home: &Home, entry: &Entry, claim: &Claim) -> Result<(), Engi
 fn note_birth(
     home: &Home,
     entry: &mut Entry,
-    (claim, spec, options, first): (&Claim, &Spec, &RunOptions, u8),
+    (claim, spec, options, first): (&Claim, &Spec, &RunOptions, FirstProcess),
     pid: u32,
     groups: Option<String>,
 ) -> Result<(), EngineError> {

@@ -117,8 +117,6 @@ pub fn run(
 struct Beside<'a, 'b, 't> {
     asides: &'a mut [&'b mut dyn Aside],
     born: &'a mut dyn FnMut(u32, Option<String>),
-    /// True if `born` was called.
-    is_born: bool,
     warn: &'a mut dyn FnMut(String),
     timings: &'a mut Option<&'t mut Timings>,
 }
@@ -137,7 +135,6 @@ impl Attendant for Beside<'_, '_, '_> {
         errand::tell(errand, made, self.asides, self.warn);
         if *errand == Errand::Record {
             newborn.tell(self.born)?;
-            self.is_born = true;
         }
         if let Some(timings) = self.timings {
             timings.mark(errand::words(errand));
@@ -191,12 +188,11 @@ impl Watch<'_, '_> {
         let mut beside = Beside {
             asides: &mut self.foreground.asides,
             born: self.observer.born,
-            is_born: false,
             warn: self.observer.warn,
             timings,
         };
         self.newborn.pass_gates(&mut beside)?;
-        if beside.is_born {
+        if self.foreground.plan.awaits_record() {
             tote_sys::settle_seal();
         } else if !self.foreground.plan.descends() {
             self.tell_born()?;

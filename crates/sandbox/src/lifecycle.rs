@@ -1,7 +1,7 @@
 //! Additions of an OCI runtime to a birth: a record of the process, hooks, and the wait for `start`.
 
 use crate::PlanError;
-use crate::plan::{Errand, Plan};
+use crate::plan::{Errand, Plan, is_switch};
 use rustix::fd::OwnedFd;
 use tote_sys::{AwaitStart, Hook, Op, Park, Privilege};
 
@@ -104,18 +104,22 @@ impl Plan {
     /// True if the new process waits for its record.
     #[must_use]
     pub fn awaits_record(&self) -> bool {
-        self.gates.iter().any(|errands| errands[..] == [Errand::Record])
+        self.record_gate().is_some()
+    }
+
+    /// Returns the place of the gate at which the new process waits for its record among the gates.
+    fn record_gate(&self) -> Option<usize> {
+        self.gates
+            .iter()
+            .position(|errands| errands.contains(&Errand::Record))
     }
 
     /// Lets the new process mark its record after the wait for it. The parent writes the record as soon as it can, when the process may
     /// still have the host's root: a process that joined it then would be on the host.
     pub fn mark_record(&mut self, file: OwnedFd, byte: u8) {
-        let number = self
-            .gates
-            .iter()
-            .position(|errands| errands[..] == [Errand::Record]);
         let is_gate = |(_, op): &(usize, &Op)| matches!(op, Op::Gate);
-        let gate = number.and_then(|number| self.ops.iter().enumerate().filter(is_gate).nth(number));
+        let mut gates = self.ops.iter().enumerate().filter(is_gate);
+        let gate = self.record_gate().and_then(|number| gates.nth(number));
         if let Some((gate, _)) = gate {
             self.ops.insert(gate + 1, Op::Mark { file, byte });
         }
@@ -163,12 +167,13 @@ impl Plan {
         self.ops.iter().position(is_last).unwrap_or(self.ops.len())
     }
 
-    /// Returns the index of the operation after the one by which the container's root becomes the root: from it on the process is
+    /// Returns the index of the operation after those by which the container's root becomes the root: from it on the process is
     /// inside. Limits come later, such as that of the size of files.
     fn first_inside(&self) -> usize {
-        let is_switch = |op: &Op| matches!(op, Op::Pivot | Op::MoveRoot | Op::Chroot);
-        let switch = self.ops.iter().rposition(is_switch);
-        switch.map_or_else(|| self.last_of_birth(), |switch| switch + 1)
+        match &self.ops[self.switch_position()..] {
+            [] => self.last_of_birth(),
+            rest => self.switch_position() + rest.iter().take_while(|op| is_switch(op)).count(),
+        }
     }
 
     /// Returns the user of the program, who owns its terminal.

@@ -253,7 +253,6 @@ impl Plan {
     /// it still see the host's tree.
     #[must_use]
     pub fn switch_position(&self) -> usize {
-        let is_switch = |op: &Op| matches!(op, Op::Pivot | Op::Unmount(_) | Op::MoveRoot | Op::Chroot);
         self.ops.iter().position(is_switch).unwrap_or(self.ops.len())
     }
 
@@ -278,6 +277,11 @@ impl Plan {
         let at = self.last_of_birth();
         self.ops.splice(at..at, ops);
     }
+}
+
+/// True for the operations by which the container's root becomes the root.
+pub(crate) fn is_switch(op: &Op) -> bool {
+    matches!(op, Op::Pivot | Op::Unmount(_) | Op::MoveRoot | Op::Chroot)
 }
 
 impl fmt::Display for Plan {

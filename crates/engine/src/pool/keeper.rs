@@ -2,7 +2,7 @@
 
 use super::error::PoolError;
 use super::record::{Pool, open_dir};
-use crate::container::claim::INSIDE;
+use crate::container::claim::FirstProcess;
 use crate::container::{self, Claim, Container, Entry, ProcessId, Report, Status, fault};
 use crate::exec::Inside;
 use crate::network::Answers;
@@ -312,5 +312,5 @@ fn note_birth(
     inside.process.env = note.env;
     inside.process.cwd = note.cwd;
     inside.process.terminal = note.terminal;
-    claim.note(entry, inside, INSIDE)
+    claim.note(entry, inside, FirstProcess::InItsRoot)
 }

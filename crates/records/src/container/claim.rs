@@ -27,12 +27,25 @@ const MOMENT: Duration = Duration::from_secs(2);
 /// record.
 pub const VOLUMES: &[u8] = b"volumes";
 
-/// First byte of the record of a container whose first process is not in its root yet: no command may join it, since that process
-/// still sees the host's files.
-pub const COMING: u8 = b' ';
+/// Where the first process of a container is, as the first byte of the container's record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstProcess {
+    /// Process that may still have the host's root, so that no command may join it.
+    Coming,
+    /// Process in the container's root. Records of earlier versions have no such byte, and count as these.
+    InItsRoot,
+}
 
-/// First byte of the record of a container whose first process is in its root. Records of earlier versions begin with their text.
-pub const INSIDE: u8 = b'\n';
+impl FirstProcess {
+    /// Returns the first byte of the record, which the parser of the rest takes for white space.
+    #[must_use]
+    pub const fn byte(self) -> u8 {
+        match self {
+            Self::Coming => b' ',
+            Self::InItsRoot => b'\n',
+        }
+    }
+}
 
 /// Exclusive right to change a container: its file in `live/`, locked. The lock ends with the last descriptor,
 /// including those of forked processes, so a monitor keeps the claim of its maker.
@@ -204,12 +217,12 @@ impl Claim {
         promised.then(|| lines.map(ToOwned::to_owned).collect())
     }
 
-    /// Records a container without a directory, with the facts for processes that join it; `first` is [`COMING`] or [`INSIDE`]. A
-    /// concurrent reader may see half of it, and reads again.
+    /// Records a container without a directory, with the facts for processes that join it. A concurrent reader may
+    /// see half of it, and reads again.
     ///
     /// # Errors
     /// [`EngineError::State`].
-    pub fn note(&self, entry: &Entry, inside: &Inside, first: u8) -> Result<(), EngineError> {
+    pub fn note(&self, entry: &Entry, inside: &Inside, first: FirstProcess) -> Result<(), EngineError> {
         #[derive(Serialize)]
         struct Noted<'a> {
             #[serde(flatten)]
@@ -217,7 +230,7 @@ impl Claim {
             inside: &'a Inside,
         }
         let fail = |source| EngineError::file("write", &self.path)(source);
-        let mut text = vec![first];
+        let mut text = vec![first.byte()];
         serde_json::to_writer(&mut text, &Noted { entry, inside }).map_err(|error| fail(error.into()))?;
         let mut file = &self.file;
         file.rewind().map_err(fail)?;
@@ -225,8 +238,8 @@ impl Claim {
         file.set_len(text.len() as u64).map_err(fail)
     }
 
-    /// Opens the record for the container's first process, which writes [`INSIDE`] over [`COMING`]. That descriptor has no part in
-    /// the lock.
+    /// Opens the record for the container's first process, which overwrites the first byte. That descriptor has no part in the
+    /// lock.
     ///
     /// # Errors
     /// [`EngineError::State`].

@@ -1,6 +1,6 @@
 //! Lookup of containers.
 
-use super::claim::{COMING, VOLUMES};
+use super::claim::{FirstProcess, VOLUMES};
 use super::entry::{Entry, LostRecord, REMOVING};
 use super::error::LifeError;
 use super::live::is_held;
@@ -213,7 +213,7 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
                 source,
             })?,
         };
-        let is_coming = text.first() == Some(&COMING) || text.trim_ascii().is_empty();
+        let is_coming = text.first() == Some(&FirstProcess::Coming.byte()) || text.trim_ascii().is_empty();
         if is_coming || text.starts_with(VOLUMES) {
             return Ok(Noted::Work);
         }
@@ -291,7 +291,7 @@ pub fn exists(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::super::ProcessId;
-    use super::super::claim::{Claim, INSIDE};
+    use super::super::claim::Claim;
     use super::super::tests::{container, id};
     use super::*;
     use std::os::unix::fs::FileExt as _;
@@ -345,11 +345,11 @@ mod tests {
         let open = |id: &ContainerId| open(&home, id).unwrap();
         assert!(open(&id(0x22)).is_none(), "nothing is known of it yet");
         let mark = claim.open_mark().unwrap();
-        let inside = || mark.write_all_at(&[INSIDE], 0).unwrap();
+        let inside = || mark.write_all_at(&[FirstProcess::InItsRoot.byte()], 0).unwrap();
         inside();
         assert!(open(&id(0x22)).is_none(), "it has no record");
         claim
-            .note(&entry, &crate::exec::Inside::default(), COMING)
+            .note(&entry, &crate::exec::Inside::default(), FirstProcess::Coming)
             .unwrap();
         assert!(open(&id(0x22)).is_none(), "its process is not inside");
         assert_eq!(claim.noted().as_ref(), Some(&entry), "for a sweep");

@@ -8,7 +8,7 @@
 //!   watches. A free claim is a leftover; a sweep clears the parts that it names.
 //!
 //! A container of `run --rm` in the foreground has no directory: both records are in `live/ID`, and go with it. They count
-//! once the container's first process has marked them ([`claim::INSIDE`]).
+//! once the container's first process has marked them ([`claim::FirstProcess`]).
 //! Lookups ([`find()`], [`list`]) treat it alike, except for [`Entry::kept`].
 //!
 //! A lookup returns the true state: a state "running" without a held claim is corrected before it is returned, and
