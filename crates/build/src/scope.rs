@@ -79,7 +79,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) platform: &'a Platform,
     /// Platform of this machine, whose programs a `RUN` can execute.
     pub(crate) machine: &'a Platform,
-    /// `--target`.
+    /// `--target`, else the name of the last stage.
     pub(crate) stage: Option<&'a str>,
 }
 
@@ -102,7 +102,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The arguments of a stage.
+/// The arguments of a stage; a stage that is based on it begins with a copy of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     args: Vec<(String, Option<String>)>,
@@ -110,13 +110,17 @@ pub(crate) struct Scope {
 
 impl Scope {
     /// Declares an `ARG`: its value is the command line's, else the default, else that from before the first
-    /// `FROM`.
+    /// `FROM`, else the one that an earlier `ARG` gave it, in this stage or in the one below it.
     pub(crate) fn declare(&mut self, globals: &mut Globals, arg: &Arg, env: &[String]) -> Result<(), Fault> {
         globals.asked.insert(arg.name.clone());
         let value = match (globals.given.get(&arg.name), &arg.default) {
             (Some(given), _) => Some(given.clone()),
             (None, Some(default)) => Some(self.expand(globals, default, env)?),
-            (None, None) => globals.values.get(&arg.name).cloned(),
+            (None, None) => globals
+                .values
+                .get(&arg.name)
+                .cloned()
+                .or_else(|| self.argument(&arg.name)),
         };
         self.args.retain(|(name, _)| *name != arg.name);
         self.args.push((arg.name.clone(), value));
@@ -149,6 +153,10 @@ impl Scope {
         if let Some(value) = value_of(env, name) {
             return Some(value.to_owned());
         }
+        self.argument(name)
+    }
+
+    fn argument(&self, name: &str) -> Option<String> {
         let found = self.args.iter().find(|(arg, _)| arg == name);
         found.and_then(|(_, value)| value.clone())
     }

@@ -6,7 +6,7 @@ use crate::scope::{Globals, Scope};
 use crate::transfer::{self, Special, Verb};
 use crate::worker::{Built, Event, Origin, RunStep, StepMount, Worker};
 use crate::{BuildError, CopyStep, Fault};
-use tote_dockerfile::{Arg, Command, CommandLine, Network, Run, Transfer};
+use tote_dockerfile::{Arg, Command, CommandLine, Network, Run, Transfer, is_only_heredoc};
 use tote_image::{Digest, ImageConfig};
 
 /// Function that looks up the source named by `--from`.
@@ -425,7 +425,7 @@ fn command_line(shell: &[String], run: &Run) -> (Vec<String>, Option<String>) {
     let word = |text: String| [shell, &[text]].concat();
     match run.heredocs.as_slice() {
         [] => (word(text.clone()), None),
-        [only] if text.trim().starts_with("<<") && !text.trim().contains(char::is_whitespace) => {
+        [only] if is_only_heredoc(text) => {
             if only.content.starts_with("#!") {
                 (
                     vec![format!("/dev/pipes/{}", only.name)],

@@ -156,6 +156,73 @@ fn variables_have_dockers_scopes() {
     );
 }
 
+/// Declares and reads arguments in every relation that two stages can have.
+#[test]
+fn arguments_reach_the_stages_above() {
+    let mut memory = Memory::default();
+    let ran = |memory: &mut Memory, text: &str, args: &[(&str, &str)]| {
+        run(memory, text, &with_args(args)).unwrap();
+        memory.log.last().cloned().unwrap_or_default()
+    };
+    for (text, args, expected) in [
+        ("FROM scratch AS a\nARG N=joe\nFROM a\nRUN r", &[][..], "[N=joe]"),
+        (
+            "FROM scratch AS a\nARG N\nFROM a\nRUN r",
+            &[("N", "given")],
+            "[N=given]",
+        ),
+        (
+            "FROM scratch AS a\nARG N=joe\nFROM a AS b\nFROM b\nRUN r",
+            &[],
+            "[N=joe]",
+        ),
+        (
+            "ARG N=top\nFROM scratch AS a\nARG N\nFROM a\nRUN r",
+            &[],
+            "[N=top]",
+        ),
+        (
+            "FROM scratch AS a\nARG N=joe\nFROM a\nARG N\nRUN r",
+            &[],
+            "[N=joe]",
+        ),
+        (
+            "FROM scratch AS a\nARG N=joe\nFROM a\nARG N=ann\nRUN r",
+            &[],
+            "[N=ann]",
+        ),
+        (
+            "FROM scratch AS a\nARG N=joe\nFROM a\nENV N=env\nRUN r",
+            &[],
+            "[N=env]",
+        ),
+        (
+            "FROM scratch AS a\nARG N=joe\nFROM scratch\nCOPY --from=a /x /y\nRUN r",
+            &[],
+            "[]",
+        ),
+        (
+            "FROM scratch AS a\nARG TARGETSTAGE\nFROM a AS end\nRUN r",
+            &[],
+            "[TARGETSTAGE=end]",
+        ),
+        (
+            "FROM scratch AS a\nARG TARGETSTAGE\nFROM a\nRUN r",
+            &[],
+            "[TARGETSTAGE=default]",
+        ),
+    ] {
+        let last = ran(&mut memory, text, args);
+        assert!(last.ends_with(&format!("with {expected}")), "{text}: {last}");
+    }
+    let labelled = run(
+        &mut memory,
+        "FROM scratch AS a\nARG N=joe\nFROM a\nLABEL n=$N",
+        &Options::default(),
+    );
+    assert_eq!(labelled.unwrap().config.config.labels["n"], "joe");
+}
+
 #[test]
 fn what_is_new_is_done_and_what_follows_it() {
     let text = "FROM scratch\nWORKDIR /w\nCOPY a b\nRUN c\nARG A\nRUN d";

@@ -79,6 +79,7 @@ pub fn build<W: Worker>(
     }
     walk.done
         .remove(&last)
+        .map(|done| done.built)
         .ok_or_else(|| no_target(file, &last.to_string()))
 }
 
@@ -105,10 +106,11 @@ impl Beginning {
         options: &Options,
     ) -> Result<Self, BuildError<E>> {
         let platform = options.platform.clone().unwrap_or_else(Platform::host);
+        let last_name = file.stages.last().and_then(|stage| stage.name.as_deref());
         let wanted = Wanted {
             platform: &platform,
             machine: &Platform::host(),
-            stage: options.target.as_deref(),
+            stage: options.target.as_deref().or(last_name),
         };
         let globals = Globals::new(file, &options.args, &wanted);
         let globals = globals.map_err(|fault| Failed::from(fault).at(0, "ARG"))?;
@@ -159,6 +161,12 @@ pub fn check_plan<E: std::error::Error + 'static>(
     Ok(())
 }
 
+/// A stage that was built, for the stages that are based on it or take files from it.
+struct Done {
+    built: Built,
+    scope: Scope,
+}
+
 struct Walk<'a> {
     file: &'a Dockerfile,
     options: &'a Options,
@@ -169,7 +177,7 @@ struct Walk<'a> {
     last: usize,
     /// Indexes of the stages that the result is based on, the last one included.
     part_of_result: Vec<usize>,
-    done: HashMap<usize, Built>,
+    done: HashMap<usize, Done>,
     number: usize,
     total: usize,
 }
@@ -180,13 +188,18 @@ impl Walk<'_> {
         let last = at == self.last;
         worker.stage(self.part_of_result.contains(&at));
         let Stage {
-            config, id, is_new, ..
+            config,
+            id,
+            scope,
+            is_new,
+            ..
         } = self.stage(at, last, worker)?;
         let id = match id {
             Some(base) if !is_new => base,
             _ => worker.keep(&config, last).map_err(BuildError::Result)?,
         };
-        self.done.insert(at, Built { id, config });
+        let built = Built { id, config };
+        self.done.insert(at, Done { built, scope });
         Ok(())
     }
 
@@ -290,8 +303,8 @@ impl Walk<'_> {
                 None => {}
             }
             let before = plan::find(file, name, true, at);
-            if let Some(built) = before.and_then(|found| done.get(&found)) {
-                return Ok(Origin::Layers(built.config.rootfs.diff_ids.clone()));
+            if let Some(done) = before.and_then(|found| done.get(&found)) {
+                return Ok(Origin::Layers(done.built.config.rootfs.diff_ids.clone()));
             }
             match plan::later(file, name, at) {
                 Some(later) => Err(later.into()),
@@ -317,9 +330,11 @@ impl Walk<'_> {
         let stage_of = |name| plan::find(self.file, name, false, at).filter(|_| given.is_none());
         let is_directory = matches!(given, Some((_, Named::Directory)));
         let is_scratch = name == "scratch";
+        let mut scope = Scope::default();
         let (id, mut config): (Option<Digest>, ImageConfig) = if let Some(found) = stage_of(name) {
-            let built = self.done.get(&found);
-            let built = built.ok_or_else(|| Fault::From(name.clone()))?;
+            let done = self.done.get(&found);
+            let Done { built, scope: below } = done.ok_or_else(|| Fault::From(name.clone()))?;
+            scope.clone_from(below);
             (Some(built.id), built.config.clone())
         } else if is_directory || is_scratch {
             (None, self.scratch())
@@ -337,7 +352,7 @@ impl Walk<'_> {
         let mut stage = Stage {
             config,
             id,
-            scope: Scope::default(),
+            scope,
             has_cmd: false,
             no_cache: self.options.no_cache
                 || (self.options.no_cache_stages.iter())

@@ -79,8 +79,11 @@ impl Workspace {
 impl Drop for Workspace {
     fn drop(&mut self) {
         best_effort(tote_sys::remove_tree(&self.path));
-        // The guard that waits for the lock finds nothing to remove.
-        drop(self.lock.take());
+        // The guard that waits for the lock finds nothing to remove. A process that a step has left behind, such as the one
+        // that takes the network down a second later, has a copy of the descriptor: only an unlock frees all copies.
+        if let Some(lock) = self.lock.take() {
+            best_effort(rustix::fs::flock(&lock, FlockOperation::Unlock));
+        }
         if let Some(guard) = &mut self.guard {
             best_effort(guard.wait());
         }
@@ -150,6 +153,25 @@ fn make(path: &Path, mode: u32) -> Result<(), (&'static str, Errno)> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A process that a step leaves behind has a copy of the lock's descriptor for as long as it lives.
+    #[test]
+    fn the_end_frees_the_lock_of_all_copies() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("build");
+        let lock = take(&dir.path().join(".build"), &path).unwrap();
+        let _copy = lock.try_clone().unwrap();
+        let guard = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let attempt = || rustix::fs::flock(&guard, FlockOperation::NonBlockingLockExclusive);
+        assert_eq!(attempt(), Err(Errno::WOULDBLOCK));
+        drop(Workspace {
+            path,
+            made: 0,
+            lock: Some(lock),
+            guard: None,
+        });
+        assert_eq!(attempt(), Ok(()));
+    }
 
     /// Other builds sweep at any moment, also between the steps of this one.
     #[test]

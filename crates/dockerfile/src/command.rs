@@ -167,7 +167,8 @@ fn transfer(
 ) -> Result<Transfer, Reason> {
     let mut sources = match json(rest)? {
         Some(words) => words,
-        None => names(name, rest, escape)?,
+        None if heredocs.is_empty() => names(name, rest, escape)?,
+        None => heredoc::joined(names(name, rest, escape)?),
     };
     let destination = match sources.len() {
         0 => return Err(Reason::Argument(ArgumentReason::AtLeastOne(name))),

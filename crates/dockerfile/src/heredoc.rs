@@ -1,4 +1,4 @@
-//! Here-documents: `<<EOF`, `<<-EOF`, `3<<"EOF"`.
+//! Here-documents: `<<EOF`, `<<-EOF`, `3<<"EOF"`, `<< EOF`.
 
 /// A text that is written in the Dockerfile below its instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +32,38 @@ pub(crate) fn announced(line: &str, escape: char) -> Vec<Heredoc> {
     if !takes || is_json || !line.contains("<<") {
         return Vec::new();
     }
-    crate::words::split(line, escape)
+    joined(crate::words::split(line, escape))
         .iter()
         .filter_map(|word| parse(word, escape))
         .collect()
+}
+
+/// Joins each lone `<<` with the word that follows it, as a shell does. A number behind `<<` stays apart: it is that of a shift,
+/// as in `$(( 1 << 2 ))`.
+pub(crate) fn joined(words: Vec<String>) -> Vec<String> {
+    let mut joined: Vec<String> = Vec::with_capacity(words.len());
+    for word in words {
+        match joined.last_mut() {
+            Some(last) if is_lone(last) && !word.starts_with(|letter: char| letter.is_ascii_digit()) => {
+                last.push_str(&word);
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
+}
+
+/// Returns true for an announcement without a name: `<<`, `<<-`, `3<<`.
+fn is_lone(word: &str) -> bool {
+    let word = word.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    matches!(word, "<<" | "<<-")
+}
+
+/// Returns true if the command line is nothing but the announcement of a here-document.
+#[must_use]
+pub fn is_only_heredoc(line: &str) -> bool {
+    let words = joined(line.split_whitespace().map(str::to_owned).collect());
+    matches!(words.as_slice(), [word] if word.starts_with("<<") && !is_lone(word))
 }
 
 /// Parses a word that announces a here-document.
@@ -82,12 +110,23 @@ mod tests {
             ("<EOF", None),
             ("99999999999<<E", None),
             ("<<'E", None),
+            ("<<-", None),
         ] {
             let parsed = parse(word, '\\');
             let parsed = parsed
                 .as_ref()
                 .map(|doc| (&*doc.name, doc.expand, doc.chomp, doc.descriptor));
             assert_eq!(parsed, found, "{word}");
+        }
+    }
+
+    #[test]
+    fn lines_of_one_here_document() {
+        for only in ["<<A", " <<-A ", "<< A", "<<- 'A'"] {
+            assert!(is_only_heredoc(only), "{only}");
+        }
+        for more in ["<<A cat", "cat <<A", "<<", "<< A B", "3<<A", ""] {
+            assert!(!is_only_heredoc(more), "{more}");
         }
     }
 
@@ -102,12 +141,17 @@ mod tests {
         assert_eq!(names("RUN cat <<A - 3<<B"), ["A", "B"]);
         assert_eq!(names("copy --chmod=1 <<A <<B /x/"), ["A", "B"]);
         assert_eq!(names("ONBUILD RUN <<A"), ["A"]);
+        assert_eq!(names("RUN << A"), ["A"]);
+        assert_eq!(names("RUN cat <<- 'A' > /f && cat 3<<  B"), ["A", "B"]);
+        assert_eq!(names("COPY << A /f"), ["A"]);
         for none in [
             "ENV a=<<A",
             "RUN [\"a\", \"<<A\"]",
             "RUN a '<<A'",
             "RUN \"<<A\"",
             "CMD <<A",
+            "RUN echo $(( 1 << 2 ))",
+            "RUN a <<",
         ] {
             assert!(names(none).is_empty(), "{none}");
         }

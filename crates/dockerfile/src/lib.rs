@@ -30,7 +30,7 @@ mod words;
 pub use duration::parse as parse_duration;
 pub use error::{ArgumentReason, FlagReason, HealthcheckReason, ParseError, Reason};
 pub use expand::{ExpandError, expand, expand_words};
-pub use heredoc::Heredoc;
+pub use heredoc::{Heredoc, is_only_heredoc};
 pub use ignore::{Ignore, IgnoreError};
 pub use instruction::{
     Add, Arg, Command, CommandLine, Copy, Dockerfile, Healthcheck, Instruction, Lines, Network, Run, Stage,

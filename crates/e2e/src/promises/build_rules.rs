@@ -50,6 +50,11 @@ pub(super) const TESTS: &[Test] = &[
         &[Need::ManyIds],
         small,
     ),
+    test(
+        "build::arguments_reach_the_stages_above",
+        &[Need::ManyIds],
+        inherited,
+    ),
     test("build::a_containerfile_will_do", &[], containerfile),
     test(
         "build::a_command_without_network_is_told_so",
@@ -57,6 +62,19 @@ pub(super) const TESTS: &[Test] = &[
         offline,
     ),
 ];
+
+/// A stage sees the arguments of the stage that it is based on; a here-document may have a blank before its name, as in a shell.
+fn inherited(cx: &Context) -> Result<()> {
+    let rest = "ARG VERSION=1.2\nFROM base AS release\nARG EPOCH\nRUN << EOF\necho $VERSION $(( 1 << 2 )) > /version\nEOF\n\
+                COPY <<- 'RAW' /raw\n\t$VERSION\n\tRAW\nLABEL version=$VERSION\nFROM release\n\
+                RUN echo $VERSION $EPOCH >> /version\n";
+    build(cx, &["--build-arg=EPOCH=7"], rest)?.exits(0)?;
+    in_it(cx, "cat /version /raw")?.prints("1.2 4\n1.2 7\n$VERSION\n")?;
+    cx.tote(&["inspect", "-f", "{{.Config.Labels.version}}", "it"])
+        .output()?
+        .prints("1.2\n")?;
+    nothing_left(cx)
+}
 
 fn patterns(cx: &Context) -> Result<()> {
     for name in ["package.json", "pnpm/lock", "ignored.lock"] {
