@@ -1,4 +1,4 @@
-//! What `ARG` and `ENV` give to the instructions of a stage, and of the stages above it.
+//! Values of `ARG` and `ENV` in the instructions of a stage, and of the stages above it.
 
 use super::{Memory, run, with_args};
 use crate::Options;
