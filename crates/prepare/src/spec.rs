@@ -196,6 +196,12 @@ const LAST_OF_PING: u32 = 2_147_483_647;
 /// The group of terminals, in every distribution.
 const TTY: u32 = 5;
 
+/// File by which programs tell that they are in a container, docker's; empty there as well.
+const MARK: &str = ".dockerenv";
+
+/// The mode of docker's file.
+const MARKS: u32 = 0o755;
+
 /// The mode of a file that everybody reads.
 const PLAIN: u32 = 0o644;
 
@@ -210,7 +216,7 @@ pub fn files(
     endpoints: &[Endpoint],
 ) -> Result<Files, EngineError> {
     let mounted = |path: &str| spec.mounts.iter().any(|mount| mount.destination == path);
-    let mut files = Vec::with_capacity(4);
+    let mut files = Vec::with_capacity(5);
     let hostname = spec.hostname.as_deref().or(peers.hostname.as_deref());
     // What belongs to the network is as its maker has it.
     let network = peers.network_options.as_ref().unwrap_or(options);
@@ -234,6 +240,10 @@ pub fn files(
         && let Some(zone) = crate::etc::localtime(options)?
     {
         files.push(("etc/localtime", PLAIN, zone));
+    }
+    // A container of one command has none: the file would be two more calls of its start.
+    if !options.rm && !mounted("/.dockerenv") {
+        files.push((MARK, MARKS, Vec::new()));
     }
     if options.infra {
         // A process that may execute a program but not read it shows nothing of itself: members of the pod's PID namespace must not

@@ -15,6 +15,7 @@ pub(super) const TESTS: &[Test] = &[
     test("own_files::a_bound_etc_stays_as_it_is", &[], bound),
     test("own_files::volumes_and_memory_over_etc_have_them", &[], volumes),
     test("own_files::a_link_into_a_mount_is_not_followed", &[], link),
+    test("own_files::a_kept_container_has_dockers_mark", &[], mark),
     test(
         "own_files::a_cache_over_etc_stays_as_it_is",
         &[Need::ManyIds],
@@ -44,6 +45,29 @@ fn unchanged(dir: &str) -> Result<()> {
         "the host has {count} files, {hostname:?} and {hosts:?}"
     );
     Ok(())
+}
+
+/// Programs ask for a regular file, which is the container's own: neither a change of its image nor a part of one that it becomes.
+fn mark(cx: &Context) -> Result<()> {
+    let image = cx.image();
+    let is_there = |name: &str, more: &[&str]| {
+        let words = [
+            &["run", "--name", name],
+            more,
+            &[&image, "test", "-f", "/.dockerenv"],
+        ]
+        .concat();
+        cx.tote(&words).output()
+    };
+    is_there("kept", &[])?.exits(0)?;
+    is_there("read", &["--read-only"])?.exits(0)?;
+    is_there("gone", &["--rm"])?.exits(1)?;
+    cx.tote(&["diff", "kept"]).output()?.prints("")?;
+    cx.tote(&["start", "-a", "kept"]).output()?.exits(0)?;
+    cx.tote(&["commit", "-q", "kept", "of-it"]).output()?.exits(0)?;
+    cx.run(&["of-it", "test", "-e", "/.dockerenv"])?.exits(1)?;
+    cx.tote(&["rm", "kept", "read"]).output()?.exits(0)?;
+    cx.nothing_left()
 }
 
 fn bound(cx: &Context) -> Result<()> {

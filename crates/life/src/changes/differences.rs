@@ -14,7 +14,7 @@ pub type Differences = Box<dyn Iterator<Item = Result<Difference, WalkError>> + 
 
 /// Files that tote writes for each container. What a container makes of them is as little its image's as with docker,
 /// which mounts them.
-const OWN_FILES: [&str; 3] = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
+const OWN_FILES: [&str; 4] = ["/.dockerenv", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
 
 /// A line of `diff`.
 #[derive(Clone, Debug, PartialEq, Eq)]
