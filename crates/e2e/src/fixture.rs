@@ -60,7 +60,12 @@ pub(crate) fn make(run: &Path) -> Result<()> {
     }
     install_busybox(&rootfs.join("bin"))?;
     if need::program("gcc").is_some() {
-        compile_probe(run, &rootfs.join("bin/probe"))?;
+        for (name, text) in [
+            ("probe", include_str!("probe.c")),
+            ("packets", include_str!("packets.c")),
+        ] {
+            compile(run, (name, text), &rootfs.join("bin").join(name))?;
+        }
     }
     fs::write(run.join(LISTING), tree::listing(&rootfs)?)?;
     Ok(())
@@ -84,9 +89,9 @@ fn install_busybox(bin: &Path) -> Result<()> {
     Ok(())
 }
 
-fn compile_probe(run: &Path, to: &Path) -> Result<()> {
-    let source = run.join("probe.c");
-    fs::write(&source, include_str!("probe.c"))?;
+fn compile(run: &Path, (name, text): (&str, &str), to: &Path) -> Result<()> {
+    let source = run.join(name).with_extension("c");
+    fs::write(&source, text)?;
     let compiled = Command::new("gcc")
         .args(["-static", "-O1", "-Wall", "-o"])
         .arg(to)

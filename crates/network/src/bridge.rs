@@ -13,7 +13,7 @@ use crate::rule::Expression::{
 };
 use crate::subnet::{Address, LOOPBACK, Prefix};
 use crate::surroundings::Surroundings;
-use crate::{Subnet, Subnet6, claim, forwarding, guard, kind, onward, parted};
+use crate::{Subnet, Subnet6, arriving, claim, forwarding, guard, kind, onward, parted};
 use rustix::net::netdevice::index_to_name;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -271,7 +271,8 @@ fn chains(bridge: &Bridge<'_>, is_led: bool) -> Vec<Chain> {
     };
     let within = vec![To(name()), From(name()), Accept];
     if bridge.internal {
-        let mut input = vec![vec![From(name()), Established, Accept]];
+        let mut input = arriving::here(bridge);
+        input.push(vec![From(name()), Established, Accept]);
         if bridge.ipv6.is_some() {
             // The host finds its members, and they find it, by messages that belong to no connection.
             let find = [NEIGHBOUR_SOLICITATION, NEIGHBOUR_ADVERTISEMENT];
@@ -320,19 +321,18 @@ fn chains(bridge: &Bridge<'_>, is_led: bool) -> Vec<Chain> {
     if is_led {
         raw.extend(onward::of_bridge(bridge));
     }
+    let mut forward = vec![
+        vec![To(name()), Established, Accept],
+        within,
+        // A source outside of the network would leave the host without being translated.
+        foreign,
+        vec![Ipv4, NotSource(bridge.subnet), From(name()), Drop],
+    ];
+    forward.extend(arriving::onward(bridge));
+    forward.extend([vec![To(name()), Translated, Accept], vec![To(name()), Drop]]);
     vec![
-        chain(
-            Hook::Forward,
-            vec![
-                vec![To(name()), Established, Accept],
-                within,
-                // A source outside of the network would leave the host without being translated.
-                foreign,
-                vec![Ipv4, NotSource(bridge.subnet), From(name()), Drop],
-                vec![To(name()), Translated, Accept],
-                vec![To(name()), Drop],
-            ],
-        ),
+        chain(Hook::Forward, forward),
+        chain(Hook::Input, arriving::here(bridge)),
         chain(Hook::Postrouting, postrouting),
         chain(Hook::Raw, raw),
     ]
@@ -416,6 +416,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(hooks(true), [Hook::Forward, Hook::Input]);
-        assert_eq!(hooks(false), [Hook::Forward, Hook::Postrouting, Hook::Raw]);
+        let outward = [Hook::Forward, Hook::Input, Hook::Postrouting, Hook::Raw];
+        assert_eq!(hooks(false), outward);
     }
 }

@@ -108,6 +108,19 @@ pub(crate) fn allow_loopback(link: &str) -> Result<()> {
     }
 }
 
+/// Has the kernel take neither redirections of its routes nor packets that name their own route by this link, which is tote's own and
+/// not up yet. A link that forwards takes redirections where the whole machine does, and one that does not, where either does.
+pub(crate) fn believe_no_routes(link: &str) -> Result<()> {
+    let forwarding = Protocol::Ipv4.setting(link);
+    for setting in ["accept_redirects", "accept_source_route"] {
+        let path = forwarding.with_file_name(setting);
+        if is_on(&path)? {
+            std::fs::write(path, "0")?;
+        }
+    }
+    Ok(())
+}
+
 /// Has bridges of this network namespace pass frames from one member to another without asking the packet filter for IP, which
 /// kernels with `br_netfilter` otherwise do. No rule needs these frames, and each kernel without it passes them so. A setting of
 /// the whole namespace: on a host it belongs to others.

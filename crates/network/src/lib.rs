@@ -10,6 +10,7 @@
 //!
 //! The crate decides neither names nor places: the engine knows which networks there are, and where their records are.
 
+mod arriving;
 mod bridge;
 mod called;
 mod claim;

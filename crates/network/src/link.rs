@@ -455,6 +455,13 @@ pub(crate) fn make_bridge(socket: &Socket, bridge: &BridgeLink<'_>) -> Result<u3
     // While the bridge is down: a container could tell the host by a router advertisement where to send its packets.
     forwarding::set_ipv6(bridge.name, bridge.ipv6.is_some())
         .map_err(failed(format!("switch IPv6 of the bridge {}", bridge.name)))?;
+    forwarding::believe_no_routes(bridge.name).map_err(|error| {
+        let source = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        failed(format!(
+            "switch redirections of routes off on the bridge {}",
+            bridge.name
+        ))(source)
+    })?;
     let mut requests = vec![
         address(index, bridge.address, bridge.subnet),
         Request::new(RTM_NEWLINK, &link(index, IFF_UP)),

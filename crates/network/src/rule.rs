@@ -77,8 +77,11 @@ const SADDR6_OFFSET: u32 = 8;
 const DADDR6_OFFSET: u32 = 24;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
+const IPPROTO_ICMP: u8 = 1;
 const IPPROTO_TCP: u8 = 6;
 const IPPROTO_ICMPV6: u8 = 58;
+/// The length of the header of ICMP and ICMPv6 errors, behind which the packet that they are about begins.
+const ICMP_HEADER: u32 = 8;
 /// The length of a link's name in a register.
 const IFNAMSIZ: usize = 16;
 
@@ -87,6 +90,8 @@ const IFNAMSIZ: usize = 16;
 pub(crate) enum Expression {
     /// The packet came in by this link.
     From(String),
+    /// The packet came in by no such link.
+    NotFrom(String),
     /// The packet goes out by this link.
     To(String),
     /// The packet goes out by no such link.
@@ -111,8 +116,14 @@ pub(crate) enum Expression {
     NotSource6(Subnet6),
     /// The destination is in this network. [`Expression::Ipv6`] comes before.
     Destination6(Subnet6),
+    /// The packet is an ICMP message of this type. [`Expression::Ipv4`] comes before.
+    Icmp(u8),
     /// The packet is an ICMPv6 message of this type.
     Icmp6(u8),
+    /// The packet that an ICMP error quotes was for no address of this network. [`Expression::Icmp`] comes before.
+    NotQuoted(Subnet),
+    /// The packet that an ICMPv6 error quotes was for no address of this network. [`Expression::Icmp6`] comes before.
+    NotQuoted6(Subnet6),
     /// The destination is an address of the host's own.
     OwnDestination,
     /// The packet is part of a connection that is established, or related to one.
@@ -174,6 +185,10 @@ impl Expression {
                 meta(list, NFT_META_IIFNAME);
                 compare(list, NFT_CMP_EQ, &padded(name));
             }
+            Self::NotFrom(name) => {
+                meta(list, NFT_META_IIFNAME);
+                compare(list, NFT_CMP_NEQ, &padded(name));
+            }
             Self::To(name) => {
                 meta(list, NFT_META_OIFNAME);
                 compare(list, NFT_CMP_EQ, &padded(name));
@@ -201,7 +216,6 @@ impl Expression {
                 address6(list, SADDR6_OFFSET, *subnet);
                 compare(list, NFT_CMP_NEQ, &subnet.address().octets());
             }
-            Self::Icmp6(kind) => icmp6(list, *kind),
             Self::Source(subnet) => {
                 address(list, SADDR_OFFSET, *subnet);
                 compare(list, NFT_CMP_EQ, &subnet.address().octets());
@@ -242,6 +256,28 @@ impl Expression {
             Self::Accept => verdict(list, 1),
             Self::Drop => verdict(list, 0),
             Self::Masquerade => expression(list, "masq", |_| {}),
+            other => other.write_message(list),
+        }
+    }
+
+    /// Writes an expression about messages of ICMP.
+    fn write_message(&self, list: &mut Request) {
+        match self {
+            Self::Icmp(kind) => message(list, IPPROTO_ICMP, *kind),
+            Self::Icmp6(kind) => message(list, IPPROTO_ICMPV6, *kind),
+            Self::NotQuoted(subnet) => {
+                let quoted = (NFT_PAYLOAD_TRANSPORT_HEADER, ICMP_HEADER + DADDR_OFFSET, 4);
+                payload(list, NFT_REG_1, quoted);
+                let [.., a, b, c, d] = subnet.mask().to_be_bytes();
+                masked(list, [a, b, c, d]);
+                compare(list, NFT_CMP_NEQ, &subnet.address().octets());
+            }
+            Self::NotQuoted6(subnet) => {
+                let quoted = (NFT_PAYLOAD_TRANSPORT_HEADER, ICMP_HEADER + DADDR6_OFFSET, 16);
+                payload(list, NFT_REG_1, quoted);
+                masked(list, subnet.mask().to_be_bytes());
+                compare(list, NFT_CMP_NEQ, &subnet.address().octets());
+            }
             onward => onward.write_onward(list),
         }
     }
@@ -341,10 +377,10 @@ fn address(list: &mut Request, offset: u32, subnet: Subnet) {
     masked(list, [a, b, c, d]);
 }
 
-/// Compares the type of an ICMPv6 message.
-fn icmp6(list: &mut Request, kind: u8) {
+/// Compares the type of an ICMP message.
+fn message(list: &mut Request, protocol: u8, kind: u8) {
     meta(list, NFT_META_L4PROTO);
-    compare(list, NFT_CMP_EQ, &[IPPROTO_ICMPV6]);
+    compare(list, NFT_CMP_EQ, &[protocol]);
     payload(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1));
     compare(list, NFT_CMP_EQ, &[kind]);
 }

@@ -85,6 +85,12 @@ pub(crate) const LOOPBACK: Subnet = Prefix {
     prefix: 8,
 };
 
+/// The addresses of IPv6 that each link has of its own.
+pub(crate) const LINK_LOCAL: Subnet6 = Prefix {
+    address: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0),
+    prefix: 10,
+};
+
 /// Why a text is not a [`Prefix`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubnetError {
@@ -111,6 +117,15 @@ impl<A: Address> Prefix<A> {
             address: A::of(address.number() & mask::<A>(prefix)),
             prefix,
         })
+    }
+
+    /// The network that has this address alone.
+    #[must_use]
+    pub fn of_one(address: A) -> Self {
+        Self {
+            address,
+            prefix: A::BITS,
+        }
     }
 
     /// The address whose host part is zero.

@@ -81,6 +81,7 @@ mod life;
 mod limits;
 mod logs;
 mod look;
+mod machines_network;
 mod manifests;
 mod mounted;
 mod names;
@@ -244,6 +245,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     names::TESTS,
     platforms::TESTS,
     indexes::TESTS,
+    machines_network::TESTS,
     manifests::TESTS,
     interrupted::TESTS,
     build::TESTS,
