@@ -3,7 +3,8 @@
 //! The first packet of such a connection is held back by the owner, which says whose it is. When the destination has answered, the
 //! owner sends that packet to a socket that listens for every address (tproxy), so that the program is told what the destination has said.
 
-use rustix::fd::OwnedFd;
+use crate::flow::reset;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -81,6 +82,11 @@ impl Onward {
                 return Ok(None);
             }
         }
+        if is_own(&socket, destination.ip()) {
+            reset(socket.as_fd());
+            self.answers.push((ends, Answer::Refuses));
+            return Ok(None);
+        }
         let (_, socket) = self.begun.entry(number).or_insert((ends, socket));
         Ok(Some(socket))
     }
@@ -125,6 +131,13 @@ fn of(errno: Errno) -> Answer {
     }
 }
 
+/// Whether a socket calls from the address that it calls, which is one of this machine then. The owner lets no packets for such an address come
+/// here; the machine may have got the address a moment ago.
+fn is_own(socket: &OwnedFd, destination: IpAddr) -> bool {
+    let own = rustix::net::getsockname(socket).and_then(SocketAddr::try_from);
+    own.is_ok_and(|own| own.ip() == destination)
+}
+
 /// Whether an address may be a program's destination: none of this machine's loopback device, by whatever name.
 fn is_elsewhere(to: IpAddr) -> bool {
     match to {
@@ -142,6 +155,23 @@ fn is_elsewhere(to: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_connection_with_this_machine_is_refused() {
+        let here = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::connect(&here, &listener()).unwrap();
+        assert!(is_own(&here, Ipv4Addr::LOCALHOST.into()));
+        assert!(!is_own(&here, Ipv4Addr::new(192, 0, 2, 1).into()));
+    }
+
+    /// The address of a socket that listens for as long as the test runs.
+    fn listener() -> SocketAddr {
+        let socket = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = socket.local_addr().unwrap();
+        std::mem::forget(socket);
+        address
+    }
 
     #[test]
     fn no_name_of_the_loopback_device_is_a_destination() {

@@ -144,6 +144,9 @@ pub(crate) type Refused = (usize, Errno);
 /// The bit of the group that is told of changes of the packet filter.
 const NFTABLES_GROUP: u32 = 1 << 6;
 
+/// The bits of the groups that are told of addresses of IPv4 and of IPv6.
+const ADDRESS_GROUPS: u32 = 1 << 4 | 1 << 8;
+
 /// A netlink socket.
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
@@ -167,6 +170,12 @@ impl Socket {
         let socket = Self::of_filter()?;
         rustix::net::bind(&socket.0, &SocketAddrNetlink::new(0, NFTABLES_GROUP))?;
         Ok(socket)
+    }
+
+    /// Has a routing socket be told of each change of an address.
+    pub(crate) fn hear_addresses(self) -> Result<Self, Errno> {
+        rustix::net::bind(&self.0, &SocketAddrNetlink::new(0, ADDRESS_GROUPS))?;
+        Ok(self)
     }
 
     /// Takes what has been told, and forgets it. Gives whether there was something.

@@ -255,11 +255,11 @@ impl Names for NetworkNames {
             servers.push(Ipv4Addr::LOCALHOST.into());
         }
         if rootless::is_inside(&self.home) {
-            // The loopback device of this process is another one than the host's.
-            servers
-                .iter_mut()
-                .filter(|one| one.is_loopback())
-                .for_each(|one| *one = rootless::RELAYED);
+            // The loopback device of this process is another one than the host's, and the host's other addresses end here as well.
+            for one in servers.iter_mut().filter(|one| crate::etc::is_closed(**one)) {
+                *one = rootless::RELAYED;
+            }
+            servers.dedup();
         }
         Some(
             servers

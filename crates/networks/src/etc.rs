@@ -1,7 +1,8 @@
 //! Files below `/etc` that are each container's own.
 
 use crate::Endpoint;
-use crate::{EngineError, RequestError};
+use crate::rootless::RELAYED;
+use crate::{Caller, EngineError, RequestError};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -39,13 +40,16 @@ pub fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[Endpoin
 
 /// `/etc/resolv.conf`: what was asked for, and on the host's network the host's own where nothing was. In networks that is
 /// the host's as far as another network namespace reaches its servers.
-pub fn resolv_conf(options: &RunOptions) -> Option<String> {
+pub fn resolv_conf(options: &RunOptions, caller: Caller) -> Option<String> {
+    let relay = (caller == Caller::User).then_some(RELAYED);
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let hosts = match options.network {
         NetworkMode::Host => read("/etc/resolv.conf"),
-        NetworkMode::Networks(_) => Some(reachable(&read("/etc/resolv.conf").unwrap_or_default(), || {
-            read("/run/systemd/resolve/resolv.conf")
-        })),
+        NetworkMode::Networks(_) => {
+            let upstream = || read("/run/systemd/resolve/resolv.conf");
+            let hosts = read("/etc/resolv.conf").unwrap_or_default();
+            Some(reachable(&hosts, upstream, relay))
+        }
         NetworkMode::None | NetworkMode::Container(_) => None,
     };
     let asked = &options.host;
@@ -99,9 +103,20 @@ pub fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
     text.lines().filter_map(server)
 }
 
+/// Whether containers of a user cannot ask this server of the machine: its address is one of the machine's own, in whichever of both network
+/// namespaces this process is.
+pub(crate) fn is_closed(server: IpAddr) -> bool {
+    server.is_loopback() || tote_network::is_own(server)
+}
+
+/// Whether the first server of this resolv.conf(5) is one that containers of a user cannot ask themselves. It is the one that pasta asks for them.
+pub(crate) fn is_relayed(hosts: &str) -> bool {
+    servers(hosts).find(IpAddr::is_ipv4).is_none_or(is_closed)
+}
+
 /// The host's resolv.conf without servers on the host's loopback device, which only the host reaches. In place of
-/// systemd-resolved's stub come the servers that it asks itself.
-fn reachable(hosts: &str, upstream: impl FnOnce() -> Option<String>) -> String {
+/// systemd-resolved's stub come the servers that it asks itself. With `relay`, this address stands for servers that are the machine itself.
+fn reachable(hosts: &str, upstream: impl FnOnce() -> Option<String>, relay: Option<IpAddr>) -> String {
     let server = |line: &str| {
         let mut words = line.split_whitespace();
         let is_server = words.next() == Some("nameserver");
@@ -115,10 +130,15 @@ fn reachable(hosts: &str, upstream: impl FnOnce() -> Option<String>) -> String {
         .then(upstream)
         .flatten()
         .unwrap_or_else(|| hosts.to_owned());
-    let lines = text
-        .lines()
-        .filter(|line| !server(line).is_some_and(|address| address.is_loopback()));
-    lines.map(|line| format!("{line}\n")).collect()
+    let mut relay = relay.map(|relay| (relay, format!("nameserver {relay}\n")));
+    let lines = text.lines().map(|line| match (server(line), &relay) {
+        (Some(address), Some(_)) if is_closed(address) => {
+            relay.take().map(|(_, line)| line).unwrap_or_default()
+        }
+        (Some(address), None) if address.is_loopback() => String::new(),
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
 }
 
 /// `/etc/localtime`, where a time zone is asked for.
@@ -257,13 +277,22 @@ mod tests {
     fn servers_on_the_loopback_device_are_left_out() {
         let stub = "nameserver 127.0.0.53\noptions edns0\nsearch lan\n";
         let upstream = || Some("# by systemd-resolved\nnameserver 9.9.9.9\nsearch lan\n".to_owned());
-        assert!(reachable(stub, upstream).ends_with("\nnameserver 9.9.9.9\nsearch lan\n"));
-        assert_eq!(reachable(stub, || None), "options edns0\nsearch lan\n");
+        assert!(reachable(stub, upstream, None).ends_with("\nnameserver 9.9.9.9\nsearch lan\n"));
+        assert_eq!(reachable(stub, || None, None), "options edns0\nsearch lan\n");
         let own = "nameserver 127.0.0.1\nnameserver ::1\nnameserver 192.0.2.1\nnameserver fe80::1%eth0\n";
         assert_eq!(
-            reachable(own, || None),
+            reachable(own, || None, None),
             "nameserver 192.0.2.1\nnameserver fe80::1%eth0\n"
         );
+        // A user's containers ask them by pasta, which asks one.
+        assert_eq!(
+            reachable(own, || None, Some(RELAYED)),
+            "nameserver 169.254.1.1\nnameserver 192.0.2.1\nnameserver fe80::1%eth0\n"
+        );
+        assert!(is_relayed(
+            "nameserver ::1\nnameserver 127.0.0.5\nnameserver 192.0.2.1\n"
+        ));
+        assert!(is_relayed("") && !is_relayed("nameserver 192.0.2.1\nnameserver 127.0.0.5\n"));
     }
 
     #[test]
@@ -292,8 +321,11 @@ mod tests {
             assert_eq!(resolver(&options.host, hosts), expected, "{pairs:?}");
         }
         let mut options = RunOptions::default();
-        assert_eq!(resolv_conf(&options), None);
+        assert_eq!(resolv_conf(&options, Caller::Root), None);
         options.set("dns-search", "x.y").unwrap();
-        assert_eq!(resolv_conf(&options).as_deref(), Some("search x.y\n"));
+        assert_eq!(
+            resolv_conf(&options, Caller::Root).as_deref(),
+            Some("search x.y\n")
+        );
     }
 }

@@ -38,7 +38,7 @@ pub fn files(
     let mounted = |path: &str| spec.mounts.iter().any(|mount| mount.destination[1..] == *path);
     let mut callers = ids.caller.files(home, id);
     callers.retain(|(path, ..)| !mounted(path));
-    for file in crate::spec::files(spec, options, peers, endpoints)?
+    for file in crate::spec::files((spec, home.caller), options, peers, endpoints)?
         .into_iter()
         .chain(callers)
     {

@@ -210,7 +210,7 @@ const PLAIN: u32 = 0o644;
 /// # Errors
 /// Of a time zone that the host has not.
 pub fn files(
-    spec: &Spec,
+    (spec, caller): (&Spec, Caller),
     options: &RunOptions,
     peers: &Peers,
     endpoints: &[Endpoint],
@@ -232,7 +232,7 @@ pub fn files(
         ));
     }
     if !mounted("/etc/resolv.conf")
-        && let Some(text) = crate::etc::resolv_conf(network)
+        && let Some(text) = crate::etc::resolv_conf(network, caller)
     {
         files.push(("etc/resolv.conf", PLAIN, text.into_bytes()));
     }

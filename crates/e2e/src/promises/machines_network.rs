@@ -20,6 +20,19 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         routers,
     ),
+    test(
+        "machines_network::a_users_container_reaches_no_address_of_the_machine",
+        networks_rootless::NEEDS,
+        addresses,
+    )
+    .slow(2)
+    .waits(),
+    test(
+        "machines_network::a_users_container_finds_names_wherever_the_server_is",
+        networks_rootless::NEEDS,
+        names,
+    )
+    .slow(2),
 ];
 
 const ROOT: &[Need] = &and_gcc::<{ NEEDS.len() + 1 }>(NEEDS);
@@ -200,4 +213,100 @@ tote exec a busybox ping -c 1 -W 3 -I 10.244.1.1 10.244.2.1 | grep -o '1 packets
 tote exec a busybox ping -c 1 -W 1 -I 10.244.1.1 10.210.0.1 | grep -o '0 packets received'
 "#;
     prints(cx, script, "1 packets received\n0 packets received\n")
+}
+
+/// Addresses of the machine on another link than that of the default route: first and second of a network, of the loopback device, of a range,
+/// and of IPv6; and one that it gets while the container runs.
+const ADDRESSES: &str = r#"
+ip link add other type bridge; ip link set other up
+ip addr add 203.0.113.5/24 dev other; ip addr add 203.0.113.6/24 dev other; ip addr add 10.99.0.1/32 dev lo
+ip route add local 10.98.0.0/16 dev lo
+ip -6 addr add 2001:db8:5::5/64 dev other nodad
+ip -6 addr add 2001:db8::2/64 dev up0 nodad
+in_server ip -6 addr add 2001:db8::9/64 dev s0 nodad
+ip -6 route add default via 2001:db8::9 dev up0
+perl -MIO::Socket::IP -MIO::Select -e '$| = 1;
+sub at { IO::Socket::IP->new(@_) or die "no socket: $@" }
+$tcp = at(Listen => 9, LocalHost => "::", LocalPort => 7000, V6Only => 0); $udp = at(Proto => "udp", LocalHost => "::", LocalPort => 7000, V6Only => 0);
+$all = IO::Select->new($tcp, $udp);
+while (@ready = $all->can_read) { for (@ready) {
+  if ($_ == $udp) { $udp->recv($m, 99); print "udp\n"; $udp->send("secret\n") } else { $c = $tcp->accept; print "tcp\n"; print $c "secret\n"; close $c } } }' > "$FILE.heard" & teller="$teller $!"
+while ! grep -q ':1B58 0*:0000 07' /proc/net/udp6; do sleep 0.02; done
+tote network create --subnet 192.168.77.0/24 --ipv6 --subnet fd00:77::/64 lab >/dev/null
+# Asks a program at each address, from the network of a process; what answers, says so.
+try() { nsenter -t $1 -n perl -MIO::Socket::IP -e 'shift; for $to (@ARGV) { for ("tcp", "udp") {
+  $s = IO::Socket::IP->new(Proto => $_, PeerHost => $to, PeerPort => 7000, Timeout => 2) or next;
+  $s->send("hello") if $_ eq "udp"; vec($ready = "", fileno $s, 1) = 1;
+  print "$to $_ $m" if select($ready, undef, undef, 1) && defined $s->recv($m, 99) && length $m } } print "tried\n"' "$@"; }
+pid() { tote inspect -f '{{.State.Pid}}' $1; }
+inside() { nsenter --net=/proc/$(pgrep -u $USER_ID '^pas(ta|st)')/fd/0 "$@"; }
+"#;
+
+fn addresses(cx: &Context) -> Result<()> {
+    let script = r#"
+try $server 198.51.100.2
+all="198.51.100.2 203.0.113.5 203.0.113.6 10.99.0.1 10.98.7.7 127.0.0.1 2001:db8::2 2001:db8:5::5"
+tote run -d --name a --network lab "$IMAGE" sleep 1000 >/dev/null
+tote run -d --name b --network lab --egress 'allow:0.0.0.0/0,::/0,203.0.113.5,10.99.0.1,[2001:db8:5::5]' "$IMAGE" sleep 1000 >/dev/null
+try $(pid a) $all
+try $(pid b) $all
+ip addr add 10.97.0.1/32 dev lo
+while ! inside ip route show table local | grep -q 10.97.0.1; do sleep 0.02; done
+try $(pid a) 10.97.0.1
+ip addr del 10.97.0.1/32 dev lo
+while inside ip route show table local | grep -q 10.97.0.1; do sleep 0.02; done
+cat "$FILE.heard"
+# What is beyond the machine is where it was, and a member with an address that the machine has elsewhere is the member.
+tote exec a sh -c "$HEAR"
+ip addr add 192.168.77.5/32 dev other
+serve near --network name=lab,ip=192.168.77.5
+tote exec a busybox nc -w 3 192.168.77.5 80 </dev/null >/dev/null && echo member
+tote rm -f a b near >/dev/null
+ip link del other; ip addr del 10.99.0.1/32 dev lo; ip route del local 10.98.0.0/16 dev lo
+"#;
+    let lines = "\
+198.51.100.2 tcp secret
+198.51.100.2 udp secret
+tried
+tried
+tried
+tried
+tcp
+udp
+198.51.100.2
+member
+";
+    shows(cx, &format!("{ADDRESSES}{script}"), lines)
+}
+
+/// Servers of DNS as `/etc/resolv.conf` may name them: on the machine's link, at its loopback device, and at another address of its own.
+fn names(cx: &Context) -> Result<()> {
+    let script = r#"
+cat > "$FILE.dns" <<'END'
+use IO::Socket::INET; $s = IO::Socket::INET->new(Proto => "udp", LocalAddr => "$ARGV[0]:53") or die;
+while (defined $s->recv($m, 4096)) { ($q) = $m =~ /^.{12}(.*?\0)/s; $kind = unpack "n", substr $m, 12 + length $q;
+  $s->send(substr($m, 0, 2) . "\x81\x80\0\1" . ($kind == 1 ? "\0\1" : "\0\0") . "\0\0\0\0" . substr($m, 12, 4 + length $q)
+    . ($kind == 1 ? "\xc0\x0c" . pack("nnNnC4", 1, 1, 1, 4, 192, 0, 2, $ARGV[1]) : "")) }
+END
+ip addr add 10.99.0.1/32 dev lo
+nsenter -t $server -n perl "$FILE.dns" 198.51.100.9 1 & teller="$teller $!"
+perl "$FILE.dns" 127.0.0.5 2 & teller="$teller $!"
+perl "$FILE.dns" 10.99.0.1 3 & teller="$teller $!"
+while ! in_server grep -q ':0035 0*:0000 07' /proc/net/udp || [ $(grep -c ':0035 0*:0000 07' /proc/net/udp) != 2 ]; do sleep 0.02; done
+tote network create lab >/dev/null
+find() { tote run --rm --network $1 "$IMAGE" busybox nslookup -type=a name.test. 2>&1 | grep -o '192.0.2.*' || echo "no answer"; }
+: > "$FILE.resolv"; mount --bind "$FILE.resolv" /etc/resolv.conf
+for first in 198.51.100.9 127.0.0.5 10.99.0.1; do
+    echo "nameserver $first" > "$FILE.resolv"
+    find bridge; find lab
+    down
+done
+# A second one is asked after the first one, which is elsewhere.
+printf 'nameserver 198.51.100.9\nnameserver 127.0.0.5\n' > "$FILE.resolv"
+find lab
+down
+ip addr del 10.99.0.1/32 dev lo
+"#;
+    let lines = "192.0.2.1\n192.0.2.1\n192.0.2.2\n192.0.2.2\n192.0.2.3\n192.0.2.3\n192.0.2.1\n";
+    shows(cx, script, lines)
 }

@@ -85,7 +85,7 @@ pub(crate) fn plan(
         .as_mut()
         .ok_or(tote_sandbox::PlanError::Missing("linux"))?;
     let default_filter = choose_filter(options, linux)?;
-    let files = crate::spec::files(&spec, options, &peers, &joined.endpoints)?;
+    let files = crate::spec::files((&spec, making.home.caller), options, &peers, &joined.endpoints)?;
     let filled = brought.shares.iter().filter(|share| share.fill);
     let fill: Vec<String> = filled.map(|share| share.request.destination.clone()).collect();
     let request = Request {

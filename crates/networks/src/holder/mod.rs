@@ -27,7 +27,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, best_effort};
+use tote_network::MachineAddresses;
+use tote_sys::{Errno, best_effort, chain};
 
 /// Word by which it says that its socket is there.
 pub(crate) const READY: &str = "ready";
@@ -116,6 +117,13 @@ fn begin(line: &mut File) -> Result<Holder, String> {
     let listener = socket::listen(&home).map_err(in_words)?;
     let own = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(in_words)?;
     watch(&own, listener.as_fd()).map_err(in_words)?;
+    let machine = match &user {
+        Some(_) => Some(MachineAddresses::of(network.as_fd()).map_err(|error| chain(&error))?),
+        None => None,
+    };
+    for fd in machine.iter().flat_map(MachineAddresses::fds) {
+        watch(&own, fd).map_err(in_words)?;
+    }
     published.wait_beside(own.as_fd()).map_err(in_words)?;
     Ok(Holder {
         listener,
@@ -123,6 +131,7 @@ fn begin(line: &mut File) -> Result<Holder, String> {
         home,
         user,
         network,
+        machine,
         pasta: None,
         warning: String::new(),
         begun: None,
@@ -136,6 +145,11 @@ fn watch(own: &OwnedFd, fd: BorrowedFd<'_>) -> Result<(), Errno> {
     epoll::add(own, fd, EventData::new_u64(0), EventFlags::IN)
 }
 
+/// A line for people about networks that nothing leads out of.
+fn alone(reason: &str) -> String {
+    format!("containers of this user reach nothing outside of their networks: {reason}")
+}
+
 struct Holder {
     home: Home,
     listener: OwnedFd,
@@ -145,6 +159,8 @@ struct Holder {
     /// The user namespace of a user's networks; `None` of root, whose networks are the machine's.
     user: Option<OwnedFd>,
     network: OwnedFd,
+    /// The machine's addresses, which containers of a user do not reach.
+    machine: Option<MachineAddresses>,
     pasta: Option<Pasta>,
     /// Reason why pasta does not run, for people.
     warning: String,
@@ -166,11 +182,17 @@ impl Holder {
                     best_effort(watch(&self.own, fd));
                 }
                 self.pasta = Some(pasta);
+                self.close_machine();
             }
-            Err(reason) => {
-                self.warning =
-                    format!("containers of this user reach nothing outside of their networks: {reason}");
-            }
+            Err(reason) => self.warning = alone(&reason),
+        }
+    }
+
+    /// Has the machine's addresses lead nowhere; where that fails, nothing leads out.
+    fn close_machine(&mut self) {
+        if let Some(Err(error)) = self.machine.as_mut().map(MachineAddresses::close) {
+            self.pasta = None;
+            self.warning = alone(&chain(&error));
         }
     }
 
@@ -186,6 +208,9 @@ impl Holder {
             let until_end = idle_since.map(|since| PATIENCE.saturating_sub(since.elapsed()));
             if self.published.wait(until_end) {
                 self.look_after_pasta();
+                if self.machine.as_ref().is_some_and(MachineAddresses::have_changed) {
+                    self.close_machine();
+                }
                 self.accept();
                 self.serve();
             }

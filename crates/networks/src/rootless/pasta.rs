@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tote_sys::{Errno, best_effort};
 
-/// The address at which pasta answers for the first server of the machine's resolv.conf, which may be at its loopback device.
+/// The address at which pasta answers for a server of DNS that only the machine itself reaches, such as one at its loopback device.
 pub(crate) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
 
 const PROGRAM: &str = "pasta";
@@ -80,6 +80,8 @@ impl Pasta {
     pub(crate) fn start(network: BorrowedFd<'_>, beside: &Path) -> Result<Self, String> {
         let failed = |errno: Errno| format!("pasta cannot be started: {errno}");
         let program = program().ok_or("pasta is not installed (package passt)")?;
+        let hosts = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        let is_relayed = crate::etc::is_relayed(&hosts);
         best_effort(std::fs::remove_file(beside));
         rustix::fs::mknodat(CWD, beside, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(failed)?;
         let ready = rustix::fs::open(
@@ -90,7 +92,8 @@ impl Pasta {
         let started = ready.and_then(|ready| {
             let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&pipe.0, true)?;
-            let process = tote_sys::fork_worker(|| execute(&program, network, beside, &pipe.1))?;
+            let process =
+                tote_sys::fork_worker(|| execute(&program, network, (beside, is_relayed), &pipe.1))?;
             let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
             let messages = pipe.0;
             Ok((
@@ -172,7 +175,12 @@ impl Drop for Pasta {
     clippy::disallowed_methods,
     reason = "no user may connect a network namespace with the machine's in another way than by such a program"
 )]
-fn execute(program: &Path, network: BorrowedFd<'_>, beside: &Path, messages: &OwnedFd) -> u8 {
+fn execute(
+    program: &Path,
+    network: BorrowedFd<'_>,
+    (beside, is_relayed): (&Path, bool),
+    messages: &OwnedFd,
+) -> u8 {
     let (Ok(network), Ok(said)) = (network.try_clone_to_owned(), messages.try_clone()) else {
         return 1;
     };
@@ -180,16 +188,14 @@ fn execute(program: &Path, network: BorrowedFd<'_>, beside: &Path, messages: &Ow
     best_effort(rustix::process::set_parent_process_death_signal(Some(
         Signal::KILL,
     )));
+    // pasta gives each answer of the first server that address, also where a container has asked the server itself and waits for the
+    // server's own.
+    let forward = is_relayed.then(|| ["--dns-forward".to_owned(), RELAYED.to_string()]);
     let error = Command::new(program)
         .args(OPTIONS)
-        .args([
-            "--ns-ifname",
-            LINK,
-            "--dns-forward",
-            &RELAYED.to_string(),
-            "--pid",
-        ])
+        .args(["--ns-ifname", LINK, "--pid"])
         .arg(beside)
+        .args(forward.iter().flatten())
         .stdin(Stdio::from(network))
         .stdout(Stdio::null())
         .stderr(Stdio::from(said))
