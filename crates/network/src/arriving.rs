@@ -67,6 +67,54 @@ mod tests {
     use super::*;
     use crate::{Bridge6, take_down};
 
+    fn bridge(internal: bool, has_ipv6: bool) -> Bridge<'static> {
+        Bridge {
+            name: "tote-one",
+            alias: "tote-one",
+            gateway: "10.210.0.1".parse().unwrap(),
+            subnet: "10.210.0.0/16".parse().unwrap(),
+            ipv6: has_ipv6.then(|| Bridge6 {
+                gateway: "fd00:77::1".parse().unwrap(),
+                subnet: "fd00:77::/64".parse().unwrap(),
+            }),
+            internal,
+            masquerade: true,
+            mtu: None,
+            alone: false,
+        }
+    }
+
+    /// Every kind of network, by whether it is internal and has IPv6.
+    const KINDS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+
+    #[test]
+    fn sources_and_errors_are_looked_at_in_every_kind_of_network() {
+        for (internal, has_ipv6) in KINDS {
+            let bridge = bridge(internal, has_ipv6);
+            let rules = here(&bridge);
+            let drops = |rule: &[Expression]| rules.contains(&[rule, &[Drop]].concat());
+            assert!(drops(&[Ipv4, NotSource(bridge.subnet)]) && drops(&[Ipv4, Icmp(REDIRECT)]));
+            for kind in ERRORS {
+                assert!(drops(&[Ipv4, Icmp(kind), NotQuoted(bridge.subnet)]));
+            }
+            let Some(ipv6) = bridge.ipv6 else {
+                assert!(drops(&[NotIpv4]));
+                continue;
+            };
+            assert!(drops(&[Ipv6, NotSource6(ipv6.subnet), NotSource6(LINK_LOCAL)]));
+            for kind in ROUTER6 {
+                assert!(drops(&[Ipv6, Icmp6(kind)]));
+            }
+            // What comes by other links is not looked at.
+            assert_eq!(rules[0], [NotFrom("tote-one".to_owned()), Accept]);
+            assert!(
+                onward(&bridge)
+                    .iter()
+                    .all(|rule| rule[0] == From("tote-one".to_owned()))
+            );
+        }
+    }
+
     /// The kernel refuses a rule that it does not understand, and the whole network with it.
     #[test]
     fn the_kernel_takes_the_rules_of_every_kind_of_network() {
@@ -80,27 +128,8 @@ mod tests {
         std::thread::spawn(move || {
             let network = rustix::fd::AsFd::as_fd(&network);
             rustix::thread::move_into_link_name_space(network, None).unwrap();
-            let ipv6 = Bridge6 {
-                gateway: "fd00:77::1".parse().unwrap(),
-                subnet: "fd00:77::/64".parse().unwrap(),
-            };
-            for (internal, ipv6) in [
-                (false, None),
-                (false, Some(ipv6)),
-                (true, None),
-                (true, Some(ipv6)),
-            ] {
-                let bridge = Bridge {
-                    name: "tote-one",
-                    alias: "tote-one",
-                    gateway: "10.210.0.1".parse().unwrap(),
-                    subnet: "10.210.0.0/16".parse().unwrap(),
-                    ipv6,
-                    internal,
-                    masquerade: true,
-                    mtu: None,
-                    alone: false,
-                };
+            for (internal, has_ipv6) in KINDS {
+                let bridge = bridge(internal, has_ipv6);
                 crate::bring_up(&bridge, &note).unwrap();
                 for setting in ["accept_redirects", "accept_source_route"] {
                     let path = format!("/proc/sys/net/ipv4/conf/tote-one/{setting}");
