@@ -6,13 +6,14 @@ use super::workspace::make_dir;
 use crate::EngineError;
 use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tote_build::StepMount;
 use tote_dockerfile::Sharing;
-use tote_state::locked::directory;
+use tote_state::locked::directory_within;
 use tote_store::sha256;
-use tote_sys::best_effort;
+use tote_sys::{WORK_LOCK, best_effort};
 
 impl Building<'_> {
     /// Returns the directory of a cache, and its lock, which the caller holds during the step. A
@@ -28,7 +29,7 @@ impl Building<'_> {
         } = mount
         else {
             return Err(EngineError::file("make a cache", &self.home.builds())(
-                std::io::ErrorKind::InvalidInput,
+                ErrorKind::InvalidInput,
             ));
         };
         // A cache with another initial owner or mode is a different cache.
@@ -52,14 +53,14 @@ impl Building<'_> {
             if !tote_state::record::is_there(&path)? {
                 self.new_cache(mount, &path)?;
             }
-            match directory(&path, operation) {
+            match directory_within(&path, operation, WORK_LOCK) {
                 Ok(Some(lock)) => {
                     super::cache::touch(&path);
                     return Ok((path, lock));
                 }
                 // A pruning removed the directory just now.
                 Ok(None) => {}
-                Err(Errno::AGAIN) => others += 1,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => others += 1,
                 Err(errno) => return Err(EngineError::file("lock", &path)(errno)),
             }
         }

@@ -95,7 +95,7 @@ impl Drop for Workspace {
 /// # Errors
 /// [`EngineError::State`].
 pub fn guard_build(work: &Path) -> Result<(), EngineError> {
-    match locked::directory(work, FlockOperation::LockExclusive) {
+    match locked::directory_at_its_end(work) {
         // The build has ended, and removed it.
         Ok(None) => Ok(()),
         Err(errno) => Err(EngineError::file("lock", work)(errno)),
@@ -119,11 +119,9 @@ fn take(nameless: &Path, path: &Path) -> Result<OwnedFd, EngineError> {
             Err(("set the mode of", Errno::NOENT)) => continue,
             made => made.map_err(|(attempt, errno)| EngineError::file(attempt, nameless)(errno))?,
         }
-        let fail = |attempt| EngineError::file(attempt, nameless);
-        if let Some(lock) =
-            locked::directory(nameless, FlockOperation::LockExclusive).map_err(fail("lock"))?
-        {
-            rustix::fs::rename(nameless, path).map_err(fail("rename"))?;
+        let locked = locked::directory(nameless, FlockOperation::LockExclusive);
+        if let Some(lock) = locked.map_err(EngineError::file("lock", nameless))? {
+            rustix::fs::rename(nameless, path).map_err(EngineError::file("rename", nameless))?;
             return Ok(lock);
         }
     }

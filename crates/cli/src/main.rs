@@ -63,6 +63,7 @@ use tote_options::Parsed;
 tote_engine::entry!(crate::main);
 
 fn main() -> ExitCode {
+    tote_engine::tell_long_waits(|text| tell::say(&format!("tote: {}\n", tote_view::one_line(text))));
     let mut args = tote_engine::arguments().into_iter();
     let program = args.next().unwrap_or_default();
     if let Some(code) = vm::called_as(&program) {

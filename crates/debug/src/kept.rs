@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use tote_bundle::Image;
 use tote_rootfs::Upper;
 use tote_state::{closed, locked};
-use tote_sys::Errno;
 
 /// Directory of a container that has the layers.
 const LAYERS: &str = "tools";
@@ -110,8 +109,11 @@ impl Layer {
         let lock = locked::directory(&dir, FlockOperation::NonBlockingLockExclusive);
         let lock = match lock {
             Ok(Some(lock)) => lock,
-            Ok(None) | Err(Errno::WOULDBLOCK) => return Err(KeepError::Kept(name.clone()).into()),
-            Err(errno) => return Err(EngineError::file("lock", &dir)(errno)),
+            Ok(None) => return Err(KeepError::Kept(name.clone()).into()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err(KeepError::Kept(name.clone()).into());
+            }
+            Err(error) => return Err(EngineError::file("lock", &dir)(error)),
         };
         let upper = dir.join("upper");
         make_seen(&upper).map_err(EngineError::file("make", &upper))?;
@@ -228,8 +230,10 @@ pub fn forget_kept(home: &Home, wanted: &str) -> Result<(), EngineError> {
                     crate::tree::remove_at(home, &dir)?;
                     drop(lock);
                 }
-                Err(Errno::WOULDBLOCK) => return Err(KeepError::Kept(wanted.to_owned()).into()),
-                Err(errno) => return Err(EngineError::file("lock", &dir)(errno)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Err(KeepError::Kept(wanted.to_owned()).into());
+                }
+                Err(error) => return Err(EngineError::file("lock", &dir)(error)),
             }
         }
         if place.starts_with(home.kept_tools()) {

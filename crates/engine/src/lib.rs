@@ -135,7 +135,7 @@ pub use tote_slim::{FileFate, Part, ProbeReport, Report as SlimReport, RunReport
 pub use tote_spec::{Process, Spec, VERSION as OCI_VERSION};
 pub use tote_state::{Caller, Home, StateError};
 pub use tote_store::ImageUsage;
-pub use tote_sys::{arguments, chain, entry};
+pub use tote_sys::{arguments, chain, entry, tell_long_waits};
 pub use tote_unit::Wishes;
 pub use unit::{
     GenerateOptions, GeneratedUnit, QuadletOptions, QuadletOutcome, ScriptInit, UnitError, generate_quadlets,

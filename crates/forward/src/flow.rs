@@ -44,17 +44,19 @@ pub(crate) enum After {
 }
 
 impl Flow {
-    /// Begins to connect a client inside, by that port.
+    /// Begins to connect a client inside, by that port. Returns the client where that has to be tried again when there is room for
+    /// another socket; any other client that has no way inside is reset.
     pub(crate) fn begin(
         client: OwnedFd,
         place: &Place<'_>,
         (forward, peer): (&Forward, SocketAddr),
-    ) -> Result<Self, Errno> {
+    ) -> Result<Self, Option<OwnedFd>> {
         match connect_inside(place, SocketType::STREAM, forward, peer) {
             Ok(inside) => Ok(Self::of((client, inside), Some(forward.to.ip()))),
-            Err(errno) => {
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Err(Some(client)),
+            Err(_) => {
                 reset(client.as_fd());
-                Err(errno)
+                Err(None)
             }
         }
     }

@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, best_effort};
+use tote_sys::{ACCEPT_AGAIN, Accepted, Errno, best_effort};
 
 /// The most connections at a time; more wait in the kernel's queues.
 const MOST_FLOWS: usize = 4096;
@@ -41,6 +41,10 @@ pub struct Forwarder<P> {
     listeners: BTreeMap<u64, OwnedFd>,
     /// Numbers of what is served before anything is waited for.
     ready: BTreeSet<u64>,
+    /// Numbers of listeners whose next client had no room.
+    crowded: BTreeSet<u64>,
+    /// Clients that were accepted with the last descriptor, by the number of their listener.
+    early: BTreeMap<u64, (OwnedFd, SocketAddr)>,
     next: u64,
     /// For bytes that are copied.
     room: Vec<u8>,
@@ -78,6 +82,8 @@ impl<P: Places> Forwarder<P> {
             onward: Onward::default(),
             listeners: BTreeMap::new(),
             ready: BTreeSet::new(),
+            crowded: BTreeSet::new(),
+            early: BTreeMap::new(),
             next: BESIDE as u64,
             room: vec![0; LITTLE],
         })
@@ -94,6 +100,8 @@ impl<P: Places> Forwarder<P> {
     /// The first port that cannot be had, and why; the others are led.
     pub fn lead(&mut self, wanted: &BTreeSet<Forward>) -> Result<(), (Forward, Errno)> {
         self.ports.retain(|port, _| wanted.contains(port));
+        let numbers: BTreeSet<u64> = self.ports.values().map(|(number, _)| *number).collect();
+        self.early.retain(|number, _| numbers.contains(number));
         let ports = &self.ports;
         self.peers.retain(|_, (port, _)| ports.contains_key(port));
         let mut failed = Ok(());
@@ -157,8 +165,10 @@ impl<P: Places> Forwarder<P> {
         if !self.ready.is_empty() {
             return Some(Duration::ZERO);
         }
-        let oldest = self.peers.values().map(|(_, peer)| peer.last).min()?;
-        Some(IDLE.saturating_sub(oldest.elapsed()))
+        let again = (!self.crowded.is_empty()).then_some(ACCEPT_AGAIN);
+        let oldest = self.peers.values().map(|(_, peer)| peer.last).min();
+        let oldest = oldest.map(|oldest| IDLE.saturating_sub(oldest.elapsed()));
+        again.into_iter().chain(oldest).min()
     }
 
     /// Has [`Forwarder::advance`] wait for another descriptor of the owner's as well, with a number below [`BESIDE`].
@@ -193,6 +203,7 @@ impl<P: Places> Forwarder<P> {
         if let Some(begun) = self.onward.find(ends) {
             return Ok(begun);
         }
+        self.onward.forget_old();
         if self.flows.len() + self.onward.len() >= MANY_FLOWS {
             return Err(Errno::MFILE);
         }
@@ -229,7 +240,8 @@ impl<P: Places> Forwarder<P> {
                 None => woken.answered |= self.serve(data >> 1, Some((side_of(data), event.flags))),
             }
         }
-        for number in std::mem::take(&mut self.ready) {
+        let crowded = std::mem::take(&mut self.crowded);
+        for number in std::mem::take(&mut self.ready).into_iter().chain(crowded) {
             woken.answered |= self.serve(number, None);
         }
         if !self.peers.is_empty() {
@@ -274,12 +286,15 @@ impl<P: Places> Forwarder<P> {
 
     /// Takes programs whose destination has answered.
     fn accept_onward(&mut self, number: u64) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Some(listener) = self.listeners.get(&number) {
-            let (program, peer) = match rustix::net::acceptfrom_with(listener, flags) {
-                Ok((program, Some(peer))) => (program, peer),
-                Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                Ok((_, None)) | Err(_) => return,
+            let (program, peer) = match tote_sys::accept(listener) {
+                Accepted::Client(program, Some(peer)) => (program, peer),
+                Accepted::Client(_, None) => continue,
+                Accepted::NoMore => return,
+                Accepted::NoRoom => {
+                    self.crowded.insert(number);
+                    return;
+                }
             };
             let called = rustix::net::getsockname(&program).and_then(SocketAddr::try_from);
             let ends = SocketAddr::try_from(peer).and_then(|peer| Ok((peer, called?)));
@@ -315,26 +330,40 @@ impl<P: Places> Forwarder<P> {
 
     /// Accepts clients. Gives whether more may wait.
     fn accept(&mut self, port: &Forward) -> bool {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while self.flows.len() < MOST_FLOWS {
-            let Some((_, socket)) = self.ports.get(port) else {
+            let Some((listener, socket)) = self.ports.get(port) else {
                 return false;
             };
-            let (client, peer) = match rustix::net::acceptfrom_with(socket, flags) {
-                Ok((client, Some(peer))) => (client, peer),
-                Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                // With a descriptor for each connection, another one's end makes room.
-                Ok((_, None)) | Err(_) => return false,
-            };
-            let Ok(peer) = SocketAddr::try_from(peer) else {
-                continue;
+            let listener = *listener;
+            let (client, peer) = match self.early.remove(&listener) {
+                Some(early) => early,
+                None => match tote_sys::accept(socket) {
+                    Accepted::Client(client, Some(peer)) => match SocketAddr::try_from(peer) {
+                        Ok(peer) => (client, peer),
+                        Err(_) => continue,
+                    },
+                    Accepted::Client(_, None) => continue,
+                    Accepted::NoMore => return false,
+                    Accepted::NoRoom => {
+                        self.crowded.insert(listener);
+                        return false;
+                    }
+                },
             };
             let place = self.places.place(port.to.ip());
             let place = place.unwrap_or(Place::of_links(self.network.as_fd(), self.mark));
-            if let Ok(flow) = Flow::begin(client, &place, (port, peer)) {
-                let number = self.number();
-                self.flows.insert(number, flow);
-                self.ready.insert(number);
+            match Flow::begin(client, &place, (port, peer)) {
+                Ok(flow) => {
+                    let number = self.number();
+                    self.flows.insert(number, flow);
+                    self.ready.insert(number);
+                }
+                Err(None) => {}
+                Err(Some(client)) => {
+                    self.early.insert(listener, (client, peer));
+                    self.crowded.insert(listener);
+                    return false;
+                }
             }
         }
         false

@@ -59,13 +59,17 @@ impl Onward {
         begun.any(|(of, _)| *of == ends).then_some(Begun::Waits)
     }
 
+    /// Forgets destinations whose program does not come.
+    pub(crate) fn forget_old(&mut self) {
+        self.answered.retain(|_, (_, since)| since.elapsed() < PATIENCE);
+    }
+
     /// Begins to connect to a destination, and gives the socket, which is to be watched; `None` if the answer is there at once.
     pub(crate) fn begin(&mut self, number: u64, ends: Ends) -> Result<Option<&OwnedFd>, Errno> {
         let (_, destination) = ends;
         if self.begun.len() >= MOST_BEGUN || !is_elsewhere(destination.ip()) {
             return Err(Errno::ADDRNOTAVAIL);
         }
-        self.answered.retain(|_, (_, since)| since.elapsed() < PATIENCE);
         let family = match destination {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
@@ -117,6 +121,20 @@ impl Onward {
 
     pub(crate) fn answers(&mut self) -> Vec<(Ends, Answer)> {
         std::mem::take(&mut self.answers)
+    }
+
+    /// Adds that number of destinations, which have answered then.
+    #[cfg(test)]
+    pub(crate) fn fill(&mut self, number: usize, since: Instant) {
+        let flags = SocketFlags::CLOEXEC;
+        for port in (1..).take(number) {
+            let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
+            let ends = (
+                SocketAddr::from(([10, 0, 0, 9], port)),
+                SocketAddr::from(([192, 0, 2, 1], 80)),
+            );
+            self.answered.insert(ends, (socket.unwrap(), since));
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

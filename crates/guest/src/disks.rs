@@ -8,12 +8,13 @@
 use crate::machine::{DISKS, disk_of};
 use crate::report::Report;
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::retry_on_intr;
 use rustix::process::{WaitOptions, WaitStatus, waitpid};
 use std::io::Write as _;
+use std::path::Path;
 use tote_channel::End;
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Errno, LockKind, WORK_LOCK, best_effort, lock_within};
 
 /// Bytes before the names of the disks, and of something to be done with them, in the place of a plan.
 pub const AT_DISKS: &[u8] = b"tote at disks 1\n";
@@ -134,9 +135,10 @@ struct Held(OwnedFd);
 
 impl Held {
     fn hold(writes: OwnedFd) -> Result<Self, String> {
-        let held = retry_on_intr(|| flock(&writes, FlockOperation::LockExclusive))
-            .and_then(|()| tote_sys::freeze(writes.as_fd()));
-        held.map_err(|errno| format!("cannot hold the writes of the container: {errno}"))?;
+        let path = Path::new("the container's writes");
+        lock_within(writes.as_fd(), LockKind::Exclusive, WORK_LOCK, path)
+            .and_then(|()| Ok(tote_sys::freeze(writes.as_fd())?))
+            .map_err(|error| format!("cannot hold the writes of the container: {error}"))?;
         Ok(Self(writes))
     }
 }

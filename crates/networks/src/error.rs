@@ -374,6 +374,16 @@ pub enum RootlessFault {
     /// The namespaces of a user's networks.
     #[error("cannot enter the namespaces of this user's networks")]
     Enter(#[source] Errno),
+    /// A process that keeps them, or listens at ports of root's, and does not answer.
+    #[error(
+        "cannot ask the process that keeps networks or listens at published ports: {process} has not answered for {seconds} s"
+    )]
+    Silent {
+        /// The process, in words.
+        process: String,
+        /// Duration of the wait.
+        seconds: u64,
+    },
     /// The process that keeps them, or listens at ports of root's.
     #[error("cannot start the process that keeps a user's networks or listens at published ports: {0}")]
     Holder(String),

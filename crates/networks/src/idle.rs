@@ -97,6 +97,11 @@ fn wait_and_take_down(home: &Home, name: &str) {
 /// Takes down a network that is marked as up, if it has no container and no other process waits to do it.
 pub fn sweep(home: &Home, name: &str) {
     if let Ok(Some(_held)) = locked(&record::mark(home, name), false, false) {
-        best_effort(settle(home, &[name.to_owned()]));
+        // The mark stays where another process has the lock, so the next sweep tries again: no command waits for a network that it does
+        // not use.
+        best_effort(rootless::within(home, || match record::try_lock(home)? {
+            Some(_lock) => take_down(home, name),
+            None => Ok(()),
+        }));
     }
 }

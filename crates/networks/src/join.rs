@@ -411,8 +411,8 @@ pub fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
         return Ok(());
     }
     let holder = link_text(id);
-    let lock = record::lock(home)?;
     let mut own = Vec::new();
+    // The caller has the claim of the container, so no other process gives it an address: no lock is needed to see that it has none.
     for name in names {
         let all = record::leases(home, &name).all();
         let all = all.map_err(|source| fault_of(&name, source))?;
@@ -420,20 +420,23 @@ pub fn forget(home: &Home, id: &ContainerId) -> Result<(), EngineError> {
             own.push(name);
         }
     }
-    if !own.is_empty() && rootless::is_outside(home) {
-        drop(lock);
+    if own.is_empty() {
+        names::take_all(home, id);
+        connecting::unmark(home, id);
+        return Ok(());
+    }
+    if rootless::is_outside(home) {
         return rootless::within(home, || forget(home, id));
     }
+    let lock = record::lock(home)?;
     let mut idle = Vec::new();
-    if !own.is_empty() {
-        publish::withdraw(home, id)?;
-        // Its links are named from its id; their number is limited.
-        let links: Vec<_> = (0..MOST).map(|place| outside(id, place)).collect();
-        tote_network::disconnect(&links).map_err(unlinking)?;
-        remove_inside(&links)?;
-        refused::keep(home, id);
-        egress::remove(id)?;
-    }
+    publish::withdraw(home, id)?;
+    // Its links are named from its id; their number is limited.
+    let links: Vec<_> = (0..MOST).map(|place| outside(id, place)).collect();
+    tote_network::disconnect(&links).map_err(unlinking)?;
+    remove_inside(&links)?;
+    refused::keep(home, id);
+    egress::remove(id)?;
     for name in own {
         if release(home, id, &name)? == 0 {
             idle.push(name);

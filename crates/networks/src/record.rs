@@ -9,11 +9,13 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tote_bundle::NetworkMode;
 use tote_network::{Address, Leases, Prefix};
 use tote_state::closed;
 use tote_state::events::Event;
-use tote_state::locked::{is_full_disk, locked};
+use tote_state::locked::{is_full_disk, locked_within};
 use tote_state::record::names_in;
 use tote_sys::best_effort;
 
@@ -177,15 +179,29 @@ pub(crate) fn made(path: &Path) -> Result<(), EngineError> {
     closed::directory(path).map_err(EngineError::file("make", path))
 }
 
-/// The sole right to change networks and their members. Its holder waits for nothing but the kernel.
+/// The sole right to change networks and their members. Its holder waits for nothing but the kernel. A process that has waited for it
+/// in vain once waits no more: a sweep that finds ten containers does not take ten minutes.
 pub(crate) fn lock(home: &Home) -> Result<File, EngineError> {
+    static HAS_WAITED: AtomicBool = AtomicBool::new(false);
     made(&home.networks())?;
-    let path = home.networks().join(".lock");
-    match locked(&path, true, true)? {
-        Some(file) => Ok(file),
-        None => Err(EngineError::file("lock", path)(ErrorKind::WouldBlock)),
-    }
+    let path = home.networks().join(LOCK);
+    let limit = match HAS_WAITED.load(Ordering::Relaxed) {
+        true => Duration::ZERO,
+        false => tote_sys::MOMENT_LOCK,
+    };
+    let taken = locked_within(&path, true, Some(limit));
+    HAS_WAITED.store(taken.is_err(), Ordering::Relaxed);
+    taken?.ok_or_else(|| EngineError::file("lock", path)(ErrorKind::WouldBlock))
 }
+
+/// Does [`lock`] without a wait; `None` while another process has the lock.
+pub(crate) fn try_lock(home: &Home) -> Result<Option<File>, EngineError> {
+    made(&home.networks())?;
+    Ok(locked_within(&home.networks().join(LOCK), true, None)?)
+}
+
+/// Name of the file that is locked.
+const LOCK: &str = ".lock";
 
 /// Every network that is written down, by name; the default one only where it has been used.
 pub(crate) fn all(home: &Home) -> Result<Vec<Network>, EngineError> {

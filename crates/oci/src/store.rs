@@ -6,7 +6,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Errno, LockKind, WORK_LOCK, best_effort, lock_within};
 
 /// File name of the record.
 const RECORD: &str = "state.json";
@@ -158,12 +158,9 @@ impl Place {
         if self.locked {
             return Ok(());
         }
-        loop {
-            match rustix::fs::flock(&self.dir, FlockOperation::LockExclusive) {
-                Err(Errno::INTR) => {}
-                other => break other.map_err(|errno| OciError::file("lock", &self.path)(errno.into()))?,
-            }
-        }
+        // A command has it as long as hooks of the container run.
+        lock_within(self.dir.as_fd(), LockKind::Exclusive, WORK_LOCK, &self.path)
+            .map_err(OciError::file("lock", &self.path))?;
         // After waiting, the locked directory may have been removed, while its name belongs to another container.
         self.locked = self.is_still_there();
         if self.locked {

@@ -1,6 +1,7 @@
 mod trust;
 
 use crate::credential::CredentialError;
+use crate::resolve::Silent;
 use tote_image::{Digest, DocumentError, NoPlatform};
 pub use trust::TrustError;
 
@@ -221,6 +222,9 @@ impl Error {
             Self::Digest { .. } => Some(
                 "it was damaged at the registry or on the way: try again; if that does not help, it has to be pushed again",
             ),
+            Self::Connection { source, .. } if Silent::is_reason_of(source) => {
+                Some("check the network and /etc/resolv.conf")
+            }
             Self::NoHost { .. } => Some("check the name and /etc/resolv.conf"),
             _ => None,
         }
@@ -230,6 +234,7 @@ impl Error {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Timeout { .. } | Self::Slow { .. } => true,
+            Self::Connection { source, .. } if Silent::is_reason_of(source) => false,
             Self::Connection { source, .. } => !matches!(
                 source.kind(),
                 std::io::ErrorKind::ConnectionRefused

@@ -89,7 +89,24 @@ impl Names {
     }
 }
 
-/// Asks for each candidate of the name until one has addresses.
+/// Reason why a name was not found: all name servers were silent. Each of them was asked more than once, so that an attempt more is
+/// of no use.
+#[derive(Debug, thiserror::Error)]
+#[error("the name server {server} does not answer: {source}")]
+pub(crate) struct Silent {
+    server: IpAddr,
+    source: io::Error,
+}
+
+impl Silent {
+    /// True for an error that has this reason.
+    pub(crate) fn is_reason_of(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<Self>())
+    }
+}
+
+/// Asks for each candidate of the name until one has addresses. Servers that are silent about the first question are asked no other
+/// one.
 fn ask_for(conf: &ResolvConf, host: &str, end: Instant) -> io::Result<Vec<IpAddr>> {
     let mut failure = None;
     for name in conf.candidates(host) {
@@ -97,6 +114,7 @@ fn ask_for(conf: &ResolvConf, host: &str, end: Instant) -> io::Result<Vec<IpAddr
         for kind in [A, AAAA] {
             match ask_all(conf, &name, kind, end) {
                 Ok(addresses) => found.extend(addresses),
+                Err(error) if found.is_empty() && Silent::is_reason_of(&error) => return Err(error),
                 Err(error) => failure = Some(error),
             }
         }
@@ -136,9 +154,9 @@ fn ask_all(conf: &ResolvConf, name: &str, kind: u16, end: Instant) -> io::Result
                 Ok(Answer::Truncated | Answer::Failed) => {
                     failure = io::Error::other(format!("the name server {} cannot say", server.ip()));
                 }
-                Err(error) => {
-                    let text = format!("the name server {} does not answer: {error}", server.ip());
-                    failure = io::Error::new(error.kind(), text);
+                Err(source) => {
+                    let server = server.ip();
+                    failure = io::Error::new(source.kind(), Silent { server, source });
                 }
             }
         }
@@ -226,6 +244,25 @@ mod tests {
             }
         });
         (address, thread)
+    }
+
+    /// A machine without a network has such servers, and a search list makes four questions of one name.
+    #[test]
+    fn silent_servers_are_asked_one_question() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut conf = ResolvConf::parse("search lan example");
+        conf.servers = vec![server.local_addr().unwrap()];
+        conf.timeout = Duration::from_millis(20);
+        let error = ask_for(&conf, "nosuch", end()).unwrap_err();
+        assert!(Silent::is_reason_of(&error), "{error}");
+        server.set_nonblocking(true).unwrap();
+        let mut asked = 0;
+        while server.recv(&mut [0; 512]).is_ok() {
+            asked += 1;
+        }
+        assert_eq!(asked, conf.attempts);
+        let failed = crate::http::failure(&"https://nosuch/v2/".parse().unwrap(), ureq::Error::Io(error));
+        assert!(!failed.is_transient(), "the whole request is not made again");
     }
 
     fn end() -> Instant {

@@ -1,13 +1,14 @@
 //! Lock files and locked directories that the holder of the lock may remove.
 
 use crate::StateError;
-use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use tote_sys::Errno;
+use std::time::Duration;
+use tote_sys::{Errno, LockKind, lock_within};
 
 /// Locks a directory by flock(2); `None` if it is missing, or is no longer the one of that name once the lock is held.
 ///
@@ -16,19 +17,34 @@ use tote_sys::Errno;
 /// nothing about the moment after, in which a maker may take it.
 ///
 /// # Errors
-/// [`Errno::WOULDBLOCK`] if the operation does not wait and another process holds the lock, and errors of open(2).
-pub fn directory(path: &Path, operation: FlockOperation) -> Result<Option<OwnedFd>, Errno> {
+/// `WouldBlock` if the operation does not wait and another process holds the lock, `TimedOut` if one does for a minute, and errors
+/// of open(2).
+pub fn directory(path: &Path, operation: FlockOperation) -> std::io::Result<Option<OwnedFd>> {
+    directory_within(path, operation, tote_sys::MOMENT_LOCK)
+}
+
+/// Does [`directory`], and waits for the lock for that long at most.
+///
+/// # Errors
+/// Those of [`directory`].
+pub fn directory_within(
+    path: &Path,
+    operation: FlockOperation,
+    limit: Duration,
+) -> std::io::Result<Option<OwnedFd>> {
+    directory_by(path, |dir| flock_within(dir, operation, limit, path))
+}
+
+fn directory_by(
+    path: &Path,
+    lock: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>,
+) -> std::io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = match rustix::fs::open(path, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
         opened => opened?,
     };
-    loop {
-        match rustix::fs::flock(&dir, operation) {
-            Err(Errno::INTR) => {}
-            locked => break locked?,
-        }
-    }
+    lock(dir.as_fd())?;
     // The former holder may have removed or renamed the directory, and another process may have made a new one.
     let named = match rustix::fs::lstat(path) {
         Err(Errno::NOENT) => return Ok(None),
@@ -36,6 +52,21 @@ pub fn directory(path: &Path, operation: FlockOperation) -> Result<Option<OwnedF
     };
     let held = rustix::fs::fstat(&dir)?;
     Ok(((named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)).then_some(dir))
+}
+
+/// Waits until no process has the directory locked, however long that takes, and does [`directory`].
+///
+/// # Errors
+/// Those of [`directory`].
+pub fn directory_at_its_end(path: &Path) -> std::io::Result<Option<OwnedFd>> {
+    directory_by(path, |dir| {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the caller is there for what comes after the holder's end, and the kernel ends the lock with the holder"
+        )]
+        let locked = rustix::io::retry_on_intr(|| rustix::fs::flock(dir, FlockOperation::LockExclusive));
+        Ok(locked?)
+    })
 }
 
 /// Removes a directory that no process has locked, and holds its lock until it is gone. `Ok(false)` if a process has
@@ -46,17 +77,43 @@ pub fn directory(path: &Path, operation: FlockOperation) -> Result<Option<OwnedF
 pub fn remove_stale(path: &Path) -> std::io::Result<bool> {
     match directory(path, FlockOperation::NonBlockingLockExclusive) {
         Ok(Some(_lock)) => tote_sys::remove_tree(path).map(|()| true),
-        Ok(None) | Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(errno) => Err(errno.into()),
+        Ok(None) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Calls flock(2) on the file at `path`. An operation that waits does so for that long at most.
+///
+/// # Errors
+/// `WouldBlock` and `TimedOut` as of [`directory`], and errors of flock(2).
+pub fn flock_within(
+    file: BorrowedFd<'_>,
+    operation: FlockOperation,
+    limit: Duration,
+    path: &Path,
+) -> std::io::Result<()> {
+    match operation {
+        FlockOperation::LockShared => lock_within(file, LockKind::Shared, limit, path),
+        FlockOperation::LockExclusive => lock_within(file, LockKind::Exclusive, limit, path),
+        _ => Ok(rustix::fs::flock(file, operation)?),
     }
 }
 
 /// Locks the file at the path, and makes sure that the path still leads to it once the lock is held. A missing file
-/// is created if `make` is true. If another process holds the lock: waits if `wait` is true, else returns `None`.
+/// is created if `make` is true. If another process holds the lock: waits a minute if `wait` is true, else returns `None`.
 ///
 /// # Errors
-/// [`StateError::File`]; see [`StateError::is_missing`].
+/// [`StateError::File`], which names the process that still holds the lock after a minute; see [`StateError::is_missing`].
 pub fn locked(path: &Path, make: bool, wait: bool) -> Result<Option<File>, StateError> {
+    locked_within(path, make, wait.then_some(tote_sys::MOMENT_LOCK))
+}
+
+/// Does [`locked`], and waits for that long at most.
+///
+/// # Errors
+/// Those of [`locked`].
+pub fn locked_within(path: &Path, make: bool, limit: Option<Duration>) -> Result<Option<File>, StateError> {
     let fail = |attempt| {
         move |source| StateError::File {
             attempt,
@@ -68,10 +125,12 @@ pub fn locked(path: &Path, make: bool, wait: bool) -> Result<Option<File>, State
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(make).mode(0o600);
         let file = options.open(path).map_err(fail("open"))?;
-        match tote_sys::lock_file(file.as_fd(), wait) {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(errno) => return Err(fail("lock")(errno.into())),
+        let taken = match limit {
+            Some(limit) => lock_within(file.as_fd(), LockKind::Description, limit, path).map(|()| true),
+            None => tote_sys::lock_file(file.as_fd()).map_err(Into::into),
+        };
+        if !taken.map_err(fail("lock"))? {
+            return Ok(None);
         }
         // The former holder may have removed the file meanwhile, and another process may have created a new one.
         let own = file.metadata().map_err(fail("look at"))?;
@@ -101,7 +160,8 @@ mod tests {
         assert!(directory(&path, exclusive).unwrap().is_none(), "it is missing");
         std::fs::create_dir(&path).unwrap();
         let first = directory(&path, exclusive).unwrap().unwrap();
-        assert_eq!(directory(&path, exclusive).unwrap_err(), Errno::WOULDBLOCK);
+        let taken = directory(&path, exclusive).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::WouldBlock);
         assert!(!remove_stale(&path).unwrap(), "the first lock holds");
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| directory(&path, FlockOperation::LockExclusive).unwrap().is_some());

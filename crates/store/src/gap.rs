@@ -9,10 +9,11 @@
 use crate::StoreError;
 use crate::dir::Dir;
 use crate::lock::Lock;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::FlockOperation;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tote_sys::best_effort;
+use tote_sys::{LockWait, WORK_LOCK, best_effort};
 
 /// Name of the store's lock: shared by processes that add, exclusive for a sweep.
 pub(crate) const STORE: &str = "lock";
@@ -25,6 +26,9 @@ const CLOSED: Duration = Duration::from_secs(2);
 
 /// Time for which the gate is open between two closings; it doubles each time.
 const OPEN: Duration = Duration::from_secs(2);
+
+/// Longest time for which the gate is open between two closings.
+const LONGEST_OPEN: Duration = Duration::from_secs(60);
 
 /// Time for which a process that comes to the gate may have it.
 const INSTANT: Duration = Duration::from_millis(20);
@@ -78,39 +82,46 @@ impl Drop for Presence {
 }
 
 /// Waits until no process adds anything, and closes the gate from time to time, so that a series of short additions
-/// cannot make this wait endless.
+/// cannot make this wait endless; a process that adds for an hour, or is stopped, does not either.
 pub(crate) fn wait_for_gap(root: &Dir) -> Result<Lock, StoreError> {
     let mut open = OPEN;
+    let mut wait = LockWait::new(WORK_LOCK);
     loop {
-        if let Some(lock) = Lock::try_exclusive(root, STORE)? {
+        if let Ok(lock) = Lock::try_exclusive(root, STORE)? {
             return Ok(lock);
         }
         // A process that begins to add has the gate for an instant, if it finds the file before that is locked. If another sweep has closed
         // the gate, that one is waited for as well.
         let gate = ask_for(root, GATE, INSTANT)?;
         let found = ask_for(root, STORE, CLOSED);
-        if let Some(gate) = gate {
+        if let Ok(gate) = gate {
             best_effort(gate.remove(root, GATE));
         }
-        if let Some(lock) = found? {
+        let adding = match found? {
+            Ok(lock) => return Ok(lock),
+            Err(file) => file,
+        };
+        let path = root.path().join(STORE);
+        let goes_on = wait.go_on(adding.as_fd(), &path);
+        goes_on.map_err(|source| StoreError::Io {
+            attempt: "lock",
+            path,
+            source,
+        })?;
+        if let Ok(lock) = ask_for(root, STORE, open)? {
             return Ok(lock);
         }
-        if let Some(lock) = ask_for(root, STORE, open)? {
-            return Ok(lock);
-        }
-        open = open.saturating_mul(2);
+        open = open.saturating_mul(2).min(LONGEST_OPEN);
     }
 }
 
-/// Asks for a lock until it is free, no longer than so long.
-fn ask_for(root: &Dir, name: &str, longest: Duration) -> Result<Option<Lock>, StoreError> {
+/// Asks for a lock until it is free, no longer than so long; returns the file of one that is not.
+fn ask_for(root: &Dir, name: &str, longest: Duration) -> Result<Result<Lock, OwnedFd>, StoreError> {
     let end = Instant::now() + longest;
     loop {
-        if let Some(lock) = Lock::try_exclusive(root, name)? {
-            return Ok(Some(lock));
-        }
-        if Instant::now() >= end {
-            return Ok(None);
+        let taken = Lock::try_exclusive(root, name)?;
+        if taken.is_ok() || Instant::now() >= end {
+            return Ok(taken);
         }
         #[expect(
             clippy::disallowed_methods,

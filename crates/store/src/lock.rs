@@ -2,9 +2,10 @@
 
 use crate::StoreError;
 use crate::dir::Dir;
-use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
+use tote_sys::{LockKind, MOMENT_LOCK, WORK_LOCK, lock_within};
 
 /// A lock, held until this value is dropped.
 #[derive(Debug)]
@@ -15,35 +16,45 @@ pub(crate) struct Lock {
 impl Lock {
     /// Takes the lock shared; waits while a process has it exclusively.
     pub(crate) fn shared(dir: &Dir, name: &str) -> Result<Self, StoreError> {
-        Self::take(dir, name, FlockOperation::LockShared).map_err(dir.failed("lock", name))
+        Self::take(dir, name, LockKind::Shared)
     }
 
     /// Takes the lock exclusively; waits while any process has it.
     pub(crate) fn exclusive(dir: &Dir, name: &str) -> Result<Self, StoreError> {
-        Self::take(dir, name, FlockOperation::LockExclusive).map_err(dir.failed("lock", name))
+        Self::take(dir, name, LockKind::Exclusive)
     }
 
-    /// Takes the lock exclusively; `None` if any process has it.
-    pub(crate) fn try_exclusive(dir: &Dir, name: &str) -> Result<Option<Self>, StoreError> {
-        match Self::take(dir, name, FlockOperation::NonBlockingLockExclusive) {
-            Ok(lock) => Ok(Some(lock)),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(dir.failed("lock", name)(errno)),
+    /// Takes the lock exclusively; if any process has it, returns the open file.
+    pub(crate) fn try_exclusive(dir: &Dir, name: &str) -> Result<Result<Self, OwnedFd>, StoreError> {
+        loop {
+            let file = open(dir, name).map_err(dir.failed("lock", name))?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if is_still(dir, name, &file) => return Ok(Ok(Self { file })),
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Ok(Err(file)),
+                Err(errno) => return Err(dir.failed("lock", name)(errno)),
+            }
         }
     }
 
-    fn take(dir: &Dir, name: &str, operation: FlockOperation) -> Result<Self, Errno> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    /// Waits for the lock. Those that have it may work for long: they take images in, or clear the store.
+    fn take(dir: &Dir, name: &str, kind: LockKind) -> Result<Self, StoreError> {
         loop {
-            let file = rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(0o600))?;
-            lock(&file, operation)?;
+            let file = open(dir, name).map_err(dir.failed("lock", name))?;
+            let path = dir.path().join(name);
+            lock_within(file.as_fd(), kind, WORK_LOCK, &path).map_err(|source| StoreError::Io {
+                attempt: "lock",
+                path,
+                source,
+            })?;
             if is_still(dir, name, &file) {
                 return Ok(Self { file });
             }
         }
     }
 
-    /// Locks a file that must exist; `None` if it does not, or does not any more once the lock is held.
+    /// Locks a file that must exist; `None` if it does not, or does not any more once the lock is held. Waits a minute for a lock
+    /// that is to be shared.
     pub(crate) fn of_present(
         dir: &Dir,
         name: &str,
@@ -52,7 +63,14 @@ impl Lock {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(dir, name, flags, Mode::empty()) {
             Ok(file) => {
-                lock(&file, operation)?;
+                match operation {
+                    FlockOperation::LockShared => {
+                        let path = dir.path().join(name);
+                        lock_within(file.as_fd(), LockKind::Shared, MOMENT_LOCK, &path)
+                            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::TIMEDOUT))?;
+                    }
+                    at_once => flock(&file, at_once)?,
+                }
                 Ok(is_still(dir, name, &file).then_some(Self { file }))
             }
             // ENOENT, or another kind of entry is in its place.
@@ -68,13 +86,9 @@ impl Lock {
     }
 }
 
-fn lock(file: &OwnedFd, operation: FlockOperation) -> Result<(), Errno> {
-    loop {
-        match rustix::fs::flock(file, operation) {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
-    }
+fn open(dir: &Dir, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(0o600))
 }
 
 /// True if the name still leads to this file: its holder may have removed it while we waited.

@@ -188,8 +188,8 @@ impl Store {
         let lock = match patience {
             Patience::Endless => wait_for_gap(&self.root)?,
             Patience::Until(_) => match Lock::try_exclusive(&self.root, STORE)? {
-                Some(lock) => lock,
-                None => return Ok(None),
+                Ok(lock) => lock,
+                Err(_) => return Ok(None),
             },
         };
         self.heed_marks()?;

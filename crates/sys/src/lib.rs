@@ -13,6 +13,7 @@
 //! - The crate decides nothing: no default, no policy, no knowledge of OCI. Errors are an errno and the call's place
 //!   in the list; the caller that made the list knows the words.
 
+mod accept;
 mod aside;
 mod attach;
 mod attributes;
@@ -29,6 +30,7 @@ mod coming;
 mod console;
 mod copy;
 mod cover;
+mod deadline;
 mod descend;
 mod disk;
 mod entropy;
@@ -61,6 +63,7 @@ mod lookup;
 mod loop_device;
 mod mortal;
 mod mount;
+mod named_process;
 mod namespace;
 mod node;
 mod notification;
@@ -104,6 +107,7 @@ mod tsc;
 mod view;
 mod visit;
 
+pub use accept::{ACCEPT_AGAIN, Accepted, accept};
 pub use attributes::{Attributes, Propagation};
 pub use birth::{Birth, Child, Way, birth};
 pub use bpf::device_filter;
@@ -115,6 +119,7 @@ pub use clock::utc_offset;
 pub use clone3::CloneFlags;
 pub use coming::ComingNetwork;
 pub use copy::{CopyMode, LinkedName, TreeCopy, copy_below, copy_linked};
+pub use deadline::Deadline;
 pub use disk::mount_to_read;
 pub use entropy::{SEED, renew_entropy};
 pub use entry::{arguments, enter, keep_arguments};
@@ -137,11 +142,14 @@ pub use join::{JoinProcess, Namespace, namespace_kind, set_namespaces};
 pub use kvm::{KvmFault, try_kvm};
 pub use lasting::{LastingMount, mount_number};
 pub use link_state::has_carrier;
-pub use lock::{is_locked, lock_file};
+pub use lock::{
+    LockKind, LockWait, MOMENT_LOCK, WORK_LOCK, is_locked, lock_file, lock_within, tell_long_waits,
+};
 pub use lookup::openat2;
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};
 pub use mortal::{OPEN_FOR_BOTH, spawn_mortal, spawn_reporting};
 pub use mount::{Make, MountOp, Quirk, Target};
+pub use named_process::NamedProcess;
 pub use namespace::{NewUserNamespace, own_mounts, user_namespace_of};
 pub use node::DeviceNode;
 pub use notification::{CallListener, ReportedCall, read_memory};

@@ -103,7 +103,7 @@ pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
     ] {
         closed::directory(&dir).map_err(EngineError::file("make", dir))?;
     }
-    let file = locked::locked(&home.graph().join(".lock"), true, true)?;
+    let file = locked::locked_within(&home.graph().join(".lock"), true, Some(tote_sys::WORK_LOCK))?;
     file.ok_or_else(|| EngineError::file("lock", home.graph())(std::io::ErrorKind::WouldBlock))
 }
 

@@ -140,7 +140,7 @@ pub(super) fn run(
     };
     let mut uses = watch.map(RootWatch::uses).transpose()?.unwrap_or_default();
     for (path, how) in std::mem::take(&mut heard.uses) {
-        uses.entry(path).or_insert_with(|| how.into());
+        uses.entry(path.0).or_insert_with(|| how.into());
     }
     let report = RunReport {
         of_slim: !is_traced,

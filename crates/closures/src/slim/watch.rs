@@ -14,8 +14,10 @@ use tote_needs::Use;
 use tote_runtime::Aside;
 use tote_sys::{Errno, OpenWatch};
 
-/// Most different files that are noted of a run.
-const MOST: usize = 1 << 20;
+/// Most bytes of memory for the noted files of a run. A program chooses their names, and no cgroup of its container counts this process.
+const MOST_BYTES: usize = 64 << 20;
+/// Bytes that a noted file takes beside its path.
+const NOTE: usize = 160;
 
 /// Watch of a container's root.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(super) struct RootWatch {
     /// Own mount namespace: processes in it are not the container's.
     own: Option<PathBuf>,
     uses: BTreeMap<Vec<u8>, Use>,
+    /// Bytes that `uses` takes.
+    bytes: usize,
     failure: Option<Errno>,
     overflowed: bool,
 }
@@ -42,6 +46,7 @@ impl RootWatch {
             run,
             own: namespace("self"),
             uses: BTreeMap::new(),
+            bytes: 0,
             failure: None,
             overflowed: false,
         })
@@ -97,10 +102,12 @@ impl RootWatch {
         if pid == std::process::id() || self.own.is_some() && namespace(&pid.to_string()) == self.own {
             return;
         }
-        if self.uses.len() >= MOST {
+        let bytes = self.bytes + path.len() + NOTE;
+        if bytes > MOST_BYTES {
             self.overflowed = true;
             return;
         }
+        self.bytes = bytes;
         let how = Use {
             pid: inner_pid(pid),
             program: name_of(pid, path),

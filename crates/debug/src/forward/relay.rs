@@ -6,12 +6,11 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, shutdown,
-    socket_with, sockopt,
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, shutdown, socket_with, sockopt,
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use tote_sys::best_effort;
+use tote_sys::{ACCEPT_AGAIN, Accepted, accept, best_effort};
 
 /// Number of connections at a time; further clients wait in the listeners' queues.
 const CONNECTIONS: usize = 256;
@@ -20,7 +19,7 @@ const CONNECTIONS: usize = 256;
 /// socket, or a lack of descriptors.
 const AGAIN: Timespec = Timespec {
     tv_sec: 0,
-    tv_nsec: 10_000_000,
+    tv_nsec: ACCEPT_AGAIN.subsec_nanos() as i64,
 };
 
 const NOW: Timespec = Timespec {
@@ -146,12 +145,10 @@ impl Relay<'_> {
                 self.waits = true;
                 return;
             }
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let client = match accept_with(&self.ways[way].listener, flags) {
-                Ok(client) => client,
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                Err(_) => {
+            let client = match accept(&self.ways[way].listener) {
+                Accepted::Client(client, _) => client,
+                Accepted::NoMore => return,
+                Accepted::NoRoom => {
                     self.waits = true;
                     return;
                 }

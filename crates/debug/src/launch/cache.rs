@@ -15,7 +15,7 @@ use super::tree::ASIDE;
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, mkdirat, openat, symlinkat};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use tote_sandbox::WrittenFile;
 use tote_state::{closed, locked};
@@ -90,8 +90,9 @@ fn build(making: &Path, path: &Path, layout: &Layout) -> Result<(), EngineError>
     }
     let lock = match locked::directory(making, FlockOperation::NonBlockingLockExclusive) {
         Ok(Some(lock)) => lock,
-        Ok(None) | Err(Errno::WOULDBLOCK) => return Ok(()),
-        Err(errno) => return Err(EngineError::file("lock", making)(errno)),
+        Ok(None) => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+        Err(error) => return Err(EngineError::file("lock", making)(error)),
     };
     let made = fill(lock.as_fd(), layout).and_then(|()| match rustix::fs::rename(making, path) {
         Err(Errno::EXIST | Errno::NOTEMPTY) => tote_sys::remove_tree(making),

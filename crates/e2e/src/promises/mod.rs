@@ -170,6 +170,7 @@ mod volume_commands;
 mod volume_treatments;
 mod volumes;
 mod volumes_from;
+mod waits;
 
 use crate::promise::Test;
 
@@ -210,6 +211,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     details::TESTS,
     own_files::TESTS,
     volumes_from::TESTS,
+    waits::TESTS,
     layered::TESTS,
     layered::ON_BTRFS,
     disks::TESTS,

@@ -17,6 +17,16 @@ pub(super) const TESTS: &[Test] = &[
     test("ports::datagrams_pass_a_listener_as_well", NEEDS, datagrams),
     test("ports::a_connection_ends_with_its_container", NEEDS, ended),
     test("ports::a_killed_listener_is_replaced", NEEDS, killed),
+    test(
+        "ports::a_stopped_listener_is_named_and_not_waited_for",
+        NEEDS,
+        stopped,
+    ),
+    test(
+        "ports::a_listener_without_room_serves_commands_and_clients_that_wait",
+        NEEDS,
+        crowded,
+    ),
 ];
 
 /// Begins scripts: the setting, and what ends with the last port.
@@ -226,4 +236,60 @@ serve more -p 8090:80
 for port in 8080 8090; do outside $port; done
 "#;
     shows_input(cx, script, "refused\n198.51.100.9\n198.51.100.9\n")
+}
+
+fn stopped(cx: &Context) -> Result<()> {
+    let script = r#"
+serve web -p 8080:80
+kill -STOP $(listener)
+begin=$(date +%s)
+tote run -d -p 8090:80 --name late "$IMAGE" sleep 300 2>&1 | sed 's/process [0-9][0-9]*.*, has/PROCESS has/' || true
+[ $(($(date +%s) - begin)) -lt 30 ] && echo in time
+# Other containers and networks go on.
+tote run --rm "$IMAGE" echo alive
+kill -CONT $(listener)
+serve more -p 8090:80
+outside 8090
+"#;
+    let lines = "\
+tote: cannot ask the process that keeps networks or listens at published ports: PROCESS has not answered for 10 s
+in time
+alive
+198.51.100.9
+";
+    shows_input(cx, script, lines)
+}
+
+/// The listener has descriptors for a few connections only. Clients that stay silent have them all.
+fn crowded(cx: &Context) -> Result<()> {
+    let script = r#"
+tote run -d --name web -p 8080:80 "$IMAGE" sleep 300 >/dev/null
+nsenter -t $(tote inspect -f '{{.State.Pid}}' web) -n perl -MIO::Socket::INET -MIO::Select -e '$s = IO::Socket::INET->new(Listen => 128, LocalPort => 80) or die;
+$all = IO::Select->new($s); while (@ready = $all->can_read) { for $one (@ready) {
+if ($one == $s) { $c = $s->accept; syswrite $c, "hi\n"; $all->add($c) } elsif (!sysread $one, $got, 9) { $all->remove($one); close $one } } }' >/dev/null 2>&1 & teller="$teller $!"
+listens web
+prlimit --pid $(listener) --nofile=64:64
+cat > "$FILE.clients" <<'END'
+use IO::Socket::INET;
+use IO::Select;
+$| = 1;
+my @clients = map { IO::Socket::INET->new("198.51.100.2:8080") or die } 1..60;
+print "connected\n";
+<STDIN>;
+my $answered = 0;
+# Each client that goes makes room for another one, which no event announces.
+for my $client (@clients) {
+    $answered++ if IO::Select->new($client)->can_read(10) && $client->sysread(my $got, 9);
+    close $client;
+}
+print "$answered answered\n";
+END
+mkfifo "$FILE.go" "$FILE.said"
+nsenter -t $server -n perl "$FILE.clients" < "$FILE.go" > "$FILE.said" & exec 7> "$FILE.go" 8< "$FILE.said"
+read -r line <&8; echo $line
+tote run -d -p 8090:80 --name more "$IMAGE" sleep 300 >/dev/null && echo published
+echo >&7
+read -r line <&8; echo $line
+"#;
+    shows_input(cx, script, "connected\npublished\n60 answered\n")
 }

@@ -9,13 +9,14 @@ use crate::container::State;
 use crate::{Caller, EngineError, Home, open_store};
 use rustix::fs::FlockOperation;
 use serde_json::Value;
+use std::path::Path;
 use tote_bundle::{ContainerId, DEFAULT_PATH, Image};
 use tote_cgroup::Cgroup;
 use tote_image::{ContainerConfig, Digest, History, ImageConfig, Platform, Reference};
 use tote_images::ImagesError;
 use tote_images::{apply_change, or_nothing};
 use tote_store::{Ingest, Layer, Store};
-use tote_sys::{Errno, best_effort};
+use tote_sys::best_effort;
 
 /// How an image is made of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -261,12 +262,15 @@ impl Drop for Stillness<'_> {
 
 /// Whether there is such a lock now; a group without a freezer has none.
 fn lock(group: &Cgroup, how: FlockOperation) -> bool {
-    loop {
-        match group.freezer_dir().map(|dir| rustix::fs::flock(dir, how)) {
-            Some(Err(Errno::INTR)) => {}
-            locked => return locked == Some(Ok(())),
-        }
-    }
+    let group = group.freezer_dir().map(|dir| {
+        tote_state::locked::flock_within(
+            dir,
+            how,
+            tote_sys::MOMENT_LOCK,
+            Path::new("the container's cgroup"),
+        )
+    });
+    matches!(group, Some(Ok(())))
 }
 
 /// True if the user has paused the container.

@@ -192,3 +192,14 @@ fn a_slow_client_is_waited_for() {
         assert!(forwarder.flows.is_empty());
     }
 }
+
+/// Places that others have had for too long are free before a program is refused one.
+#[test]
+fn connections_that_nobody_took_leave_room() {
+    let Some(mut forwarder) = forwarder() else { return };
+    tote_sys::raise_descriptor_limit();
+    let old = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+    forwarder.onward.fill(MANY_FLOWS, old);
+    let ends = ("10.0.0.2:1".parse().unwrap(), "192.0.2.1:80".parse().unwrap());
+    assert_ne!(forwarder.begin_onward(ends), Err(Errno::MFILE));
+}

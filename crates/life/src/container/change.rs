@@ -29,7 +29,7 @@ pub fn pause(home: &Home, wanted: &str) -> Result<(), EngineError> {
     let name = entry.container.display().to_owned();
     let cgroup = group(&entry, "pause")?;
     if cgroup.is_frozen().unwrap_or(false) {
-        return Err(LifeError::AlreadyPaused(name).into());
+        return Err(pausing(name, true));
     }
     let frozen = cgroup.freeze();
     frozen.map_err(|source| LifeError::Cgroup {
@@ -49,7 +49,7 @@ pub fn unpause(home: &Home, wanted: &str) -> Result<(), EngineError> {
     let name = entry.container.display().to_owned();
     let cgroup = group(&entry, "unpause")?;
     if !cgroup.is_frozen().unwrap_or(true) {
-        return Err(LifeError::NotPaused(name).into());
+        return Err(pausing(name, false));
     }
     let thawed = cgroup.thaw();
     thawed.map_err(|source| LifeError::Cgroup {
@@ -58,6 +58,10 @@ pub fn unpause(home: &Home, wanted: &str) -> Result<(), EngineError> {
         source,
     })?;
     note_pause(home, &entry, false)
+}
+
+fn pausing(name: String, is_paused: bool) -> EngineError {
+    LifeError::Pausing { name, is_paused }.into()
 }
 
 fn note_pause(home: &Home, entry: &Entry, paused: bool) -> Result<(), EngineError> {

@@ -21,6 +21,7 @@ mod still;
 mod stop;
 pub mod succession;
 mod sweep;
+mod target;
 
 pub use attach::attach;
 pub use attached::{Attaching, run_attached, start_attached};

@@ -9,20 +9,16 @@ use super::launch::{mend_all, revive};
 use super::live::is_held;
 use super::removing::{FORCED, mark, takes_volumes};
 use super::state::{State, Status};
-use super::stop::{Target, end_of};
+use super::target::{Target, end_of};
 use super::{Container, Entry, LostRecord, fault, find, list, name, sweep};
 use crate::{EngineError, Home};
 use std::fs::File;
 use std::path::PathBuf;
-use std::time::Duration;
 use tote_bundle::{ContainerId, Name};
 use tote_state::StateError;
 use tote_state::locked::locked;
 use tote_state::record::{RecordError, is_there};
 use tote_sys::best_effort;
-
-/// Limit of the wait for a killed container; only a process that the kernel cannot end takes longer.
-const KILLED: Duration = Duration::from_secs(10);
 
 /// Removes containers, with `force` also running ones: all are killed before the first is waited for. Returns the
 /// result of each, in their order. With `volumes` their anonymous volumes are removed as well.
@@ -279,7 +275,7 @@ fn finish(home: &Home, begun: Begun) -> Result<(), EngineError> {
     } = begun;
     let id = &entry.container.id;
     if let Some(target) = target {
-        end_of(&[target], KILLED);
+        end_of(&target, "remove")?;
     }
     let claim = match Claim::to_remove(home, id, how.patience) {
         // The monitor is busy with the removal, which takes long for many files.

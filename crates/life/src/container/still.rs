@@ -4,7 +4,7 @@ use super::claim::Claim;
 use super::{Entry, LifeError, Status, claim, find};
 use crate::{EngineError, Home};
 use std::fs::File;
-use tote_state::locked::locked;
+use tote_state::locked::locked_within;
 use tote_state::process;
 
 /// Name of the file in a container's directory that the process locks which uses the files.
@@ -28,7 +28,7 @@ pub fn keep_still(home: &Home, entry: &Entry) -> Result<Option<Stillness>, Engin
         return Ok(None);
     }
     let id = &entry.container.id;
-    let turn = locked(&home.container(id).join(TURN), true, true)?;
+    let turn = locked_within(&home.container(id).join(TURN), true, Some(tote_sys::WORK_LOCK))?;
     // The name may refer to another container by now, so the id is used.
     let entry = find(home, id.as_str())?;
     let (entry, claim) = match claim(home, entry) {

@@ -4,26 +4,18 @@ use super::claim::Claim;
 use super::error::LifeError;
 use super::live::is_held;
 use super::state::{State, Status};
+use super::target::{Outcome, Target, end_of, wait_for};
 use super::{Container, Entry, find, foreground, stopped};
 use crate::{EngineError, Home};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, Signal, StopTimeout};
-use tote_cgroup::Cgroup;
 use tote_monitor::{Connection, Report, Request, Streams};
 use tote_state::events::append;
 use tote_sys::{Errno, best_effort, send_signal};
 
 /// Default stop timeout, docker's.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Limit of the wait of `kill` for killed processes: a process that waits for a disk does not end
-/// before the disk answers.
-const KILLED: Duration = Duration::from_secs(10);
-
-/// Limit of the time in which a guest kills its container, and writes to its disks.
-const IN_GUEST: Duration = Duration::from_secs(5);
 
 /// Limit of the time from a container's end to the monitor's next step.
 const MOMENT: Duration = Duration::from_secs(2);
@@ -37,138 +29,31 @@ pub struct StopOptions {
     pub timeout: Option<StopTimeout>,
 }
 
-/// Process to end, and the time at which it is killed.
-#[derive(Debug)]
-pub(crate) struct Target {
-    id: ContainerId,
-    pidfd: OwnedFd,
-    cgroup: Option<String>,
-    kill_at: Option<Instant>,
-    ended: bool,
-    /// True if the process attends a virtual machine, and has not been told to end it.
-    attends: bool,
-}
-
-impl Target {
-    /// Opens a container's first process; between two of its runs, its monitor.
-    ///
-    /// # Errors
-    /// Fails if it is unknown whether the process has ended.
-    pub(crate) fn of(entry: &Entry) -> Result<Option<Self>, EngineError> {
-        let state = &entry.state;
-        let Some(process) = state.process.or(state.monitor) else {
-            return Ok(None);
-        };
-        let pidfd = tote_state::process::reach(process.pid, process.start_time)?;
-        Ok(pidfd.map(|pidfd| Self {
-            id: entry.container.id.clone(),
-            pidfd,
-            cgroup: state.cgroup.clone(),
-            kill_at: None,
-            ended: false,
-            attends: crate::vm::is_in_vm(&entry.container),
-        }))
-    }
-
-    /// Opens the listening monitor of a container with an unreadable state: the container ends with it.
-    pub(crate) fn of_monitor(home: &Home, id: &ContainerId) -> Option<Self> {
-        let connection = super::socket::connect(home, id).ok()?;
-        let monitor = rustix::net::sockopt::socket_peercred(&connection).ok()?.pid;
-        Some(Self {
-            id: id.clone(),
-            pidfd: rustix::process::pidfd_open(monitor, rustix::process::PidfdFlags::empty()).ok()?,
-            cgroup: None,
-            kill_at: None,
-            ended: false,
-            attends: false,
-        })
-    }
-
-    /// Kills the process. A guest kills its container itself, and writes what the container has written to its disks; `kill_at` is the
-    /// time until which it may take for that.
-    fn end(&mut self) {
-        self.kill_at = None;
-        if std::mem::take(&mut self.attends) {
-            best_effort(send_signal(self.pidfd.as_fd(), crate::vm::KILL_IN_GUEST));
-            self.thaw();
-            self.kill_at = Instant::now().checked_add(IN_GUEST);
-        } else {
-            self.kill();
-        }
-    }
-
-    pub(crate) fn kill(&self) {
-        self.send(Signal::KILL);
-        self.thaw();
-    }
-
-    fn send(&self, signal: Signal) {
-        // A process that has just ended needs no signal.
-        best_effort(send_signal(self.pidfd.as_fd(), i32::from(signal.number())));
-    }
-
-    /// Thaws the cgroup, because on cgroup v1 a frozen process does not even die.
-    fn thaw(&self) {
-        if let Some(Ok(cgroup)) = self.cgroup.as_deref().map(Cgroup::open)
-            && cgroup.is_frozen().unwrap_or(false)
-        {
-            best_effort(cgroup.thaw());
-        }
-    }
-}
-
-/// Waits until all targets have ended, at most for `limit`.
-pub(crate) fn end_of(targets: &[Target], limit: Duration) {
-    let fds: Vec<_> = targets.iter().map(|target| &target.pidfd).collect();
-    wait_for(&fds, Some(Instant::now() + limit));
-}
-
-/// Waits until all processes have ended, or until that moment. Returns for each whether it has ended.
-fn wait_for(pidfds: &[&OwnedFd], until: Option<Instant>) -> Vec<bool> {
-    let mut ended = vec![false; pidfds.len()];
-    loop {
-        let mut fds: Vec<PollFd<'_>> = Vec::new();
-        let mut places = Vec::new();
-        for (place, pidfd) in pidfds.iter().enumerate().filter(|(place, _)| !ended[*place]) {
-            fds.push(PollFd::new(*pidfd, PollFlags::IN));
-            places.push(place);
-        }
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if fds.is_empty() {
-            return ended;
-        }
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        best_effort(poll(&mut fds, timeout.as_ref()));
-        for (fd, place) in fds.iter().zip(&places) {
-            ended[*place] |= !fd.revents().is_empty();
-        }
-        if left == Some(Duration::ZERO) {
-            return ended;
-        }
-    }
-}
-
 /// Asks containers to end, and kills those that do not in time. All are asked before the first is waited for. Returns
-/// the result of each, in their order; a stopped one counts as a success.
+/// the result of each, in their order; a stopped one counts as a success, and one that SIGKILL does not end within ten seconds is
+/// [`LifeError::Undying`].
 pub fn stop(home: &Home, wanted: &[String], options: StopOptions) -> Vec<Result<(), EngineError>> {
     let mut results: Vec<Result<Option<Target>, EngineError>> =
         wanted.iter().map(|wanted| ask(home, wanted, options)).collect();
     let mut targets: Vec<&mut Target> = results.iter_mut().flatten().flatten().collect();
-    while targets.iter().any(|target| !target.ended) {
-        let open: Vec<usize> = (0..targets.len()).filter(|at| !targets[*at].ended).collect();
+    while targets.iter().any(|target| target.outcome.is_none()) {
+        let open = (0..targets.len()).filter(|at| targets[*at].outcome.is_none());
+        let open: Vec<usize> = open.collect();
         let next = open.iter().filter_map(|at| targets[*at].kill_at).min();
         let fds: Vec<&OwnedFd> = open.iter().map(|at| &targets[*at].pidfd).collect();
         let ended = wait_for(&fds, next);
         let now = Instant::now();
         for (at, ended) in open.into_iter().zip(ended) {
             let target = &mut targets[at];
-            target.ended = ended;
-            if !ended && target.kill_at.is_some_and(|moment| now >= moment) {
-                target.end();
+            if ended {
+                target.outcome = Some(Outcome::Ended);
+            } else if target.kill_at.is_some_and(|moment| now >= moment) {
+                target.time_is_over();
             }
         }
     }
     let settled = |result: Result<Option<Target>, EngineError>| match result? {
+        Some(target) if target.outcome == Some(Outcome::Lives) => Err(target.undying("stop")),
         // The monitor releases the claim when everything is recorded.
         Some(target) => settle(home, &target.id),
         None => Ok(()),
@@ -272,7 +157,7 @@ pub fn check_restart(home: &Home, wanted: &str) -> Result<(), EngineError> {
 /// seconds, because users write `tote kill` and then `tote rm`.
 ///
 /// # Errors
-/// [`LifeError::NotRunning`].
+/// [`LifeError::NotRunning`], and [`LifeError::Undying`] for one that has not ended by then.
 pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError> {
     let entry = find(home, wanted)?;
     let missing = || LifeError::NotRunning {
@@ -313,7 +198,8 @@ pub fn kill(home: &Home, wanted: &str, signal: Signal) -> Result<(), EngineError
         home,
         &[entry.container.event("kill").with("signal", signal.number())],
     );
-    if signal == Signal::KILL && wait_for(&[&target.pidfd], Some(Instant::now() + KILLED)) == [true] {
+    if signal == Signal::KILL {
+        end_of(&target, "kill")?;
         let_go(home, &entry.container.id)?;
     }
     Ok(())
@@ -415,7 +301,7 @@ mod tests {
         let home = Home::open(Some(dir.path())).unwrap();
         let id = container(&home, 0x11, "web").id;
         let claim = std::fs::File::create(home.live().join(id.as_str())).unwrap();
-        assert!(tote_sys::lock_file(claim.as_fd(), false).unwrap());
+        assert!(tote_sys::lock_file(claim.as_fd()).unwrap());
         let mut monitor = {
             let mut sleep = Command::new("sleep");
             sleep.arg("0.2").stdin(Stdio::from(claim)).spawn().unwrap()
@@ -444,7 +330,7 @@ mod tests {
         let home = Home::open(Some(dir.path())).unwrap();
         let id = container(&home, 0x11, "web").id;
         let claim = std::fs::File::create_new(home.live().join(id.as_str())).unwrap();
-        assert!(tote_sys::lock_file(claim.as_fd(), false).unwrap());
+        assert!(tote_sys::lock_file(claim.as_fd()).unwrap());
         let state = State {
             status: Status::Running,
             process: ProcessId::of(std::process::id()),

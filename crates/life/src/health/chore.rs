@@ -4,9 +4,9 @@
 //! container, waits for it, and sends the result through a pipe.
 
 use super::schedule::Schedule;
-use super::{check, note};
+use super::{check, note, report};
 use crate::Home;
-use crate::container::{Entry, HealthResult, HealthStatus};
+use crate::container::{Entry, Health, HealthResult, HealthStatus};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::pipe::PipeFlags;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -26,7 +26,9 @@ pub struct HealthChecks<'a> {
     schedule: Schedule,
     next: Instant,
     running: Option<Running>,
-    status: HealthStatus,
+    /// Health after the last result: the record may lack it, where the disk is full.
+    health: Health,
+    is_recorded: bool,
     on_failure: OnFailure,
 }
 
@@ -50,19 +52,20 @@ impl<'a> HealthChecks<'a> {
             schedule,
             next: Instant::now() + schedule.pause(HealthStatus::Starting, Duration::ZERO),
             running: None,
-            status: HealthStatus::Starting,
+            health: Health::default(),
+            is_recorded: true,
             on_failure,
         })
     }
 
     /// True if the last check succeeded.
     pub fn is_healthy(&self) -> bool {
-        self.status == HealthStatus::Healthy
+        self.health.status == HealthStatus::Healthy
     }
 
     /// True if the container was ended for its health, and is to start again.
     pub fn wants_restart(&self) -> bool {
-        self.on_failure == OnFailure::Restart && self.status == HealthStatus::Unhealthy
+        self.on_failure == OnFailure::Restart && self.health.status == HealthStatus::Unhealthy
     }
 
     /// Returns the pipe of the check in progress.
@@ -104,16 +107,10 @@ impl<'a> HealthChecks<'a> {
             exit_code: -1,
             output: "the check could not be run".to_owned(),
         });
-        // A failed write is repeated with the next result.
-        let status = note(
-            self.home,
-            &self.entry.container,
-            self.entry.state.started_at,
-            result,
-        );
-        let status = status.unwrap_or(HealthStatus::Starting);
+        let before = self.health.status;
+        self.take(result);
+        let status = self.health.status;
         self.next = Instant::now() + self.schedule.pause(status, self.age());
-        let before = std::mem::replace(&mut self.status, status);
         if status != HealthStatus::Unhealthy || before == HealthStatus::Unhealthy {
             return Verdict::Live;
         }
@@ -122,6 +119,29 @@ impl<'a> HealthChecks<'a> {
             OnFailure::Kill => Verdict::Kill,
             OnFailure::Stop => Verdict::Stop,
             OnFailure::Restart => Verdict::End,
+        }
+    }
+}
+
+impl HealthChecks<'_> {
+    /// Adds a result, and records it. A failed write is repeated with the next result; the result counts all the same, because a full disk
+    /// must not keep an unhealthy container alive.
+    fn take(&mut self, result: HealthResult) {
+        let (home, container) = (self.home, &self.entry.container);
+        let started_at = self.entry.state.started_at;
+        let age = Duration::from_nanos(result.start.saturating_sub(started_at));
+        let unrecorded = (!self.is_recorded).then_some(&self.health);
+        match note(home, container, started_at, result.clone(), unrecorded) {
+            Ok(health) => {
+                self.health = health;
+                self.is_recorded = true;
+            }
+            Err(_) => {
+                if self.schedule.take(&mut self.health, age, result) {
+                    report(home, container, self.health.status);
+                }
+                self.is_recorded = false;
+            }
         }
     }
 }

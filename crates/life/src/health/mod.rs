@@ -45,7 +45,7 @@ pub fn check_now(home: &Home, wanted: &str) -> Result<bool, EngineError> {
     };
     let result = check_target(target, &check);
     let healthy = result.exit_code == 0;
-    note(home, &entry.container, entry.state.started_at, result)?;
+    note(home, &entry.container, entry.state.started_at, result, None)?;
     Ok(healthy)
 }
 
@@ -111,33 +111,40 @@ fn failed(start: u64, error: &EngineError) -> HealthResult {
     }
 }
 
-/// Adds a result to the container's state. Returns the new status. `started_at` identifies the checked run: a result
-/// after its end is dropped.
+/// Adds a result to the container's state. Returns the health with it. `started_at` identifies the checked run: a result
+/// after its end is dropped. If there is an `unrecorded` health, it takes the place of the recorded one before.
 pub fn note(
     home: &Home,
     container: &Container,
     started_at: u64,
     result: HealthResult,
-) -> Result<HealthStatus, EngineError> {
+    unrecorded: Option<&Health>,
+) -> Result<Health, EngineError> {
     let Some(check) = &container.health else {
-        return Ok(HealthStatus::Starting);
+        return Ok(Health::default());
     };
     let age = Duration::from_nanos(result.start.saturating_sub(started_at));
     let mut changed = false;
     let state = change_state(home, &container.id, |state| {
         if state.runs() && state.started_at == started_at {
             let health = state.health.get_or_insert_with(Health::default);
+            if let Some(unrecorded) = unrecorded {
+                health.clone_from(unrecorded);
+            }
             changed = Schedule::of(check).take(health, age, result);
         }
     })?;
-    let status = state
-        .health
-        .map_or(HealthStatus::Starting, |health| health.status);
+    let health = state.health.unwrap_or_default();
     if changed {
-        let action = format!("health_status: {}", status.as_str());
-        append(home, &[container.event(&action)]);
+        report(home, container, health.status);
     }
-    Ok(status)
+    Ok(health)
+}
+
+/// Adds an event about a new status.
+fn report(home: &Home, container: &Container, status: HealthStatus) {
+    let action = format!("health_status: {}", status.as_str());
+    append(home, &[container.event(&action)]);
 }
 
 #[cfg(test)]

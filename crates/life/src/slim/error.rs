@@ -70,8 +70,10 @@ pub enum SlimError {
     /// The kernel does not report opened files.
     #[error("cannot watch which files the container opens")]
     Watch(#[source] Errno),
-    /// Reports were lost.
-    #[error("cannot tell which files the container opened: the kernel dropped reports")]
+    /// Reports were lost, or there is no room for all of them.
+    #[error(
+        "cannot tell which files the container opened: their names take more than 16 MiB, or the kernel dropped reports"
+    )]
     Overflow,
     /// A listener of the container's calls was not answered.
     #[error("cannot tell which files the container opened: its calls could not be listened to")]

@@ -125,7 +125,7 @@ impl Misses {
         };
         let mut missed = BTreeSet::new();
         for (path, _) in heard.uses {
-            let Ok(path) = String::from_utf8(path) else {
+            let Ok(path) = String::from_utf8(path.0) else {
                 continue;
             };
             if whole.has(&path)? && !slim.as_ref().map_or(Ok(false), |slim| slim.has(&path))? {

@@ -155,7 +155,7 @@ fn is_directory(path: &Path) -> Result<bool, VmFault> {
 pub(crate) fn locked(dir: &Path) -> Result<File, EngineError> {
     closed::directory(dir).map_err(VmFault::file("make", dir))?;
     let path = dir.join(LOCK);
-    let lock = tote_state::locked::locked(&path, true, true)?;
+    let lock = tote_state::locked::locked_within(&path, true, Some(tote_sys::WORK_LOCK))?;
     let lost = || VmFault::file("lock", &path)(ErrorKind::NotFound.into());
     let lock = lock.ok_or_else(lost)?;
     for name in record::names_in(dir)? {

@@ -13,13 +13,14 @@ pub(super) mod socket;
 pub(super) use ports::{holder, lead, lead_less};
 
 use super::rootless::{Namespaces, Pasta, namespaces};
-use super::{PublishFault, RootlessFault};
+use super::{NetworkFault, PublishFault, RootlessFault};
 use crate::container::failure_line;
 use crate::{Caller, EngineError, Home};
 use ports::Published;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
+use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,7 +29,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tote_network::MachineAddresses;
-use tote_sys::{Errno, best_effort, chain};
+use tote_sys::{Accepted, Errno, best_effort, chain};
 
 /// Word by which it says that its socket is there.
 pub(crate) const READY: &str = "ready";
@@ -43,8 +44,11 @@ const LONGEST_PATH: u64 = 8192;
 pub(super) fn start(home: &Home) -> Result<OwnedFd, EngineError> {
     let failed = |errno| unanswered(home, errno);
     let _lock = socket::lock(home, true)?;
-    if let Ok(connection) = socket::connect(home) {
-        return Ok(connection);
+    match socket::connect(home) {
+        Ok(connection) => return Ok(connection),
+        // It is there, and another one would take its socket away.
+        Err(Errno::TIMEDOUT) => return Err(failed(Errno::TIMEDOUT)),
+        Err(_) => {}
     }
     let (here, there) = rustix::net::socketpair(
         AddressFamily::UNIX,
@@ -55,6 +59,7 @@ pub(super) fn start(home: &Home) -> Result<OwnedFd, EngineError> {
     .map_err(failed)?;
     // It keeps none of this process's descriptors: locks are among them.
     tote_sys::fork_apart(there, live).map_err(failed)?;
+    sockopt::set_socket_timeout(&here, Timeout::Recv, Some(socket::ANSWER)).map_err(failed)?;
     let mut line = File::from(here);
     let mut said = String::new();
     let root = home.root().as_os_str().as_bytes();
@@ -68,11 +73,29 @@ pub(super) fn start(home: &Home) -> Result<OwnedFd, EngineError> {
 }
 
 /// The error of a holder that does not answer.
-fn unanswered(home: &Home, errno: Errno) -> EngineError {
+pub(super) fn unanswered(home: &Home, errno: Errno) -> EngineError {
     match home.caller {
-        Caller::User => RootlessFault::Enter(errno).into(),
-        Caller::Root | Caller::NestedRoot => PublishFault::Listener(errno).into(),
+        Caller::User => entering(home, errno).into(),
+        Caller::Root | Caller::NestedRoot => match silent(home, errno) {
+            Some(fault) => fault.into(),
+            None => PublishFault::Listener(errno).into(),
+        },
     }
+}
+
+/// The error of a process that cannot enter the namespaces of a user's networks.
+pub(super) fn entering(home: &Home, errno: Errno) -> NetworkFault {
+    let fault = silent(home, errno);
+    fault.unwrap_or(RootlessFault::Enter(errno)).into()
+}
+
+/// The error of a holder that is there and lets commands wait.
+fn silent(home: &Home, errno: Errno) -> Option<RootlessFault> {
+    let process = Some(home)
+        .filter(|_| errno == Errno::TIMEDOUT)
+        .and_then(socket::listening)?;
+    let seconds = socket::ANSWER.as_secs();
+    Some(RootlessFault::Silent { process, seconds })
 }
 
 /// Main function of the holder; by `line` it learns the state root, and says when it is ready, or why it is not.
@@ -137,6 +160,7 @@ fn begin(line: &mut File) -> Result<Holder, String> {
         begun: None,
         connections: Vec::new(),
         published,
+        reserve: Reserve::default(),
     })
 }
 
@@ -169,6 +193,32 @@ struct Holder {
     /// Connections of processes in the namespaces, and of commands that ask something.
     connections: Vec<OwnedFd>,
     published: Published,
+    reserve: Reserve,
+}
+
+/// Descriptors that clients of ports do not get, for what commands ask: a connection of a command, ports that are to be led, files that
+/// are to be read.
+#[derive(Default)]
+struct Reserve(Vec<OwnedFd>);
+
+impl Reserve {
+    /// Number of descriptors. Ports that a command publishes at a time are seldom more.
+    const SIZE: usize = 24;
+
+    /// Takes as many descriptors as are free. What clients have taken meanwhile comes back at their end.
+    fn fill(&mut self) {
+        while self.0.len() < Self::SIZE {
+            match rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) {
+                Ok((one, other)) => self.0.extend([one, other]),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Frees the descriptors.
+    fn open(&mut self) {
+        self.0.clear();
+    }
 }
 
 impl Holder {
@@ -207,6 +257,7 @@ impl Holder {
         loop {
             let until_end = idle_since.map(|since| PATIENCE.saturating_sub(since.elapsed()));
             if self.published.wait(until_end) {
+                self.reserve.open();
                 self.look_after_pasta();
                 if self.machine.as_ref().is_some_and(MachineAddresses::have_changed) {
                     self.close_machine();
@@ -214,6 +265,7 @@ impl Holder {
                 self.accept();
                 self.serve();
             }
+            self.reserve.fill();
             idle_since = match idle_since {
                 _ if self.is_needed() => None,
                 None => Some(Instant::now()),
@@ -241,9 +293,9 @@ impl Holder {
         }
     }
 
+    /// Accepts commands. Clients of ports may have every descriptor but the reserved ones, which commands get.
     fn accept(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(connection) = rustix::net::accept_with(&self.listener, flags) {
+        while let Accepted::Client(connection, _) = tote_sys::accept(&self.listener) {
             if watch(&self.own, connection.as_fd()).is_ok() {
                 self.connections.push(connection);
             }

@@ -57,7 +57,7 @@ pub(crate) fn holder(
         return words(tote_network::is_free(transport, host));
     }
     let request = format!("{FREE} {} {host}", transport.as_str());
-    let answer = socket::ask(home, &request).map_err(RootlessFault::Enter)?;
+    let answer = socket::ask(home, &request).map_err(|errno| super::entering(home, errno))?;
     match answer.split_once(' ') {
         None if answer == YES => Ok(None),
         Some((TAKEN, holder)) => Ok(Some(holder.to_owned())),
@@ -77,7 +77,7 @@ pub(crate) fn lead<'a>(
         return Ok(());
     }
     let answer = match socket::ask(home, LEAD) {
-        Err(_) if !is_inside(home) => {
+        Err(errno) if !is_inside(home) && errno != Errno::TIMEDOUT => {
             // The first port needs a holder, or the former one was about to end.
             drop(super::start(home)?);
             socket::ask(home, LEAD)

@@ -3,9 +3,12 @@
 use crate::{Caller, Home};
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::IoSlice;
-use tote_sys::Errno;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tote_sys::{Errno, NamedProcess};
 
 /// The names of the socket, and of the lock of those that start the holder and of its end, beside the records of networks.
 fn names(of: Caller) -> (&'static str, &'static str) {
@@ -17,6 +20,8 @@ fn names(of: Caller) -> (&'static str, &'static str) {
 
 /// The longest request or answer.
 pub(crate) const LONGEST: usize = 4096;
+/// Longest wait for an answer. A holder that starts pasta for it waits for that program for less.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// Request to be given the namespaces, with the way to the machine open.
 pub(crate) const ENTER: &str = "enter";
 /// Request to be given the namespaces by a process that has no use for networks yet.
@@ -56,7 +61,11 @@ pub(crate) fn connect_to_users(home: &Home) -> Result<OwnedFd, Errno> {
 fn connect_of(home: &Home, of: Caller) -> Result<OwnedFd, Errno> {
     let dir = dir(home)?;
     let socket = socket(SocketFlags::empty())?;
-    rustix::net::connect(&socket, &address(of, dir.as_fd())?)?;
+    // They bound connect(2) as well: a holder that is stopped, or has no room for another descriptor, accepts no connection.
+    for timeout in [Timeout::Send, Timeout::Recv] {
+        sockopt::set_socket_timeout(&socket, timeout, Some(ANSWER))?;
+    }
+    rustix::net::connect(&socket, &address(of, dir.as_fd())?).map_err(late)?;
     Ok(socket)
 }
 
@@ -84,17 +93,47 @@ fn remove_in(home: &Home, dir: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
+/// The error of a call whose time is over.
+fn late(errno: Errno) -> Errno {
+    match errno {
+        Errno::AGAIN => Errno::TIMEDOUT,
+        other => other,
+    }
+}
+
 /// Asks the holder something by a connection of its own.
+///
+/// # Errors
+/// `TIMEDOUT` for a holder that has not answered within [`ANSWER`], and errors of the connection.
 pub(crate) fn ask(home: &Home, request: &str) -> Result<String, Errno> {
-    let connection = connect(home)?;
-    send(connection.as_fd(), request)?;
-    receive(connection.as_fd()).map(|(text, _)| text)
+    // A command that gives up takes back what it has published, and must not wait for that once more.
+    static SILENT: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut silent = SILENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if silent.is_some_and(|since| since.elapsed() < ANSWER) {
+        return Err(Errno::TIMEDOUT);
+    }
+    let answer = connect(home).and_then(|connection| {
+        send(connection.as_fd(), request).map_err(late)?;
+        receive(connection.as_fd()).map(|(text, _)| text).map_err(late)
+    });
+    *silent = (answer == Err(Errno::TIMEDOUT)).then(Instant::now);
+    answer
+}
+
+/// The holder that listens, in words; it need not answer.
+pub(crate) fn listening(home: &Home) -> Option<String> {
+    let dir = dir(home).ok()?;
+    let socket = socket(SocketFlags::NONBLOCK).ok()?;
+    rustix::net::connect(&socket, &address(home.caller, dir.as_fd()).ok()?).ok()?;
+    let pid = sockopt::socket_peercred(&socket).ok()?.pid;
+    let process = NamedProcess::of(pid.as_raw_nonzero().get().unsigned_abs());
+    process.map(|process| process.to_string())
 }
 
 /// Gets the namespaces by [`ENTER`] or [`KNOW`], the user's first, and a warning, which may be empty.
 pub(crate) fn enter(connection: &OwnedFd, request: &str) -> Result<(OwnedFd, OwnedFd, String), Errno> {
-    send(connection.as_fd(), request)?;
-    let (warning, fds) = receive(connection.as_fd())?;
+    send(connection.as_fd(), request).map_err(late)?;
+    let (warning, fds) = receive(connection.as_fd()).map_err(late)?;
     let [user, network] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Errno::PROTO)?;
     Ok((user, network, warning))
 }

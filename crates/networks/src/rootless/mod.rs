@@ -59,7 +59,7 @@ pub(crate) fn enter(home: &Home) -> Result<Vec<String>, EngineError> {
         move_to_network(&network)?;
         Ok(warning)
     });
-    let warning = entered.map_err(RootlessFault::Enter)?;
+    let warning = entered.map_err(|errno| holder::entering(home, errno))?;
     // The holder stays as long as this descriptor is open, in this process or in one that is forked from it.
     std::mem::forget(connection);
     Ok(Some(warning)
@@ -104,9 +104,10 @@ pub(crate) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>
     let enter = || {
         let entered = match socket::connect(home) {
             Ok(connection) => enter_by(connection),
+            Err(Errno::TIMEDOUT) => Err(Errno::TIMEDOUT),
             Err(_) => namespaces(home)?.enter(),
         };
-        entered.map_err(|source| RootlessFault::Enter(source).into())
+        entered.map_err(|source| holder::entering(home, source).into())
     };
     apart::apart(enter, || work().map(|()| Vec::new())).map(drop)
 }
@@ -123,10 +124,12 @@ pub(super) fn seen_within(
     if !is_outside(home) {
         return look().map(Some);
     }
-    let Ok(connection) = socket::connect(home) else {
-        return Ok(None);
+    let connection = match socket::connect(home) {
+        Ok(connection) => connection,
+        Err(Errno::TIMEDOUT) => return Err(holder::entering(home, Errno::TIMEDOUT).into()),
+        Err(_) => return Ok(None),
     };
-    let enter = || enter_by(connection).map_err(|source| RootlessFault::Enter(source).into());
+    let enter = || enter_by(connection).map_err(|source| holder::entering(home, source).into());
     apart::apart(enter, look).map(Some)
 }
 
@@ -154,7 +157,7 @@ pub fn enter_user(home: &Home) -> Result<(), EngineError> {
         Err(_) => holder::start(home)?,
     };
     let entered = socket::enter(&connection, socket::KNOW).and_then(|(user, _, _)| move_to_user(&user));
-    entered.map_err(RootlessFault::Enter)?;
+    entered.map_err(|errno| holder::entering(home, errno))?;
     // The namespace's networks stay as long as this process.
     std::mem::forget(connection);
     Ok(())
@@ -170,7 +173,7 @@ pub fn enter_network(home: &Home) -> Result<(), EngineError> {
         std::mem::forget(connection);
         move_to_network(&network)
     });
-    entered.map_err(|errno| RootlessFault::Enter(errno).into())
+    entered.map_err(|errno| holder::entering(home, errno).into())
 }
 
 /// The reason why a process that has the caller's ids, and not those of the caller's networks, can have no network.

@@ -5,9 +5,9 @@ use crate::EngineError;
 use crate::rootfs::Source;
 use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;
+use std::io::ErrorKind;
 use std::path::Path;
 use tote_state::locked::directory;
-use tote_sys::Errno;
 
 /// Shared locks on the directories of a container's volumes. They are held until the container is recorded: from then
 /// on its record names these volumes. Images that it mounts are held as well.
@@ -46,7 +46,7 @@ impl VolumeHold {
 /// # Errors
 /// [`EngineError::State`].
 pub(crate) fn hold(dir: &Path) -> Result<Option<OwnedFd>, EngineError> {
-    directory(dir, FlockOperation::LockShared).map_err(|errno| failed(dir)(errno.into()))
+    directory(dir, FlockOperation::LockShared).map_err(failed(dir))
 }
 
 /// State of a volume for a removal.
@@ -67,8 +67,8 @@ pub(crate) fn alone(dir: &Path) -> Result<Found, EngineError> {
     match directory(dir, FlockOperation::NonBlockingLockExclusive) {
         Ok(Some(dir)) => Ok(Found::Alone(dir)),
         Ok(None) => Ok(Found::Missing),
-        Err(Errno::WOULDBLOCK) => Ok(Found::Held),
-        Err(errno) => Err(failed(dir)(errno.into())),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Found::Held),
+        Err(error) => Err(failed(dir)(error)),
     }
 }
 

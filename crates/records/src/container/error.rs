@@ -56,12 +56,28 @@ pub enum LifeError {
     /// Start of a paused container.
     #[error("cannot start a paused container, try unpause instead")]
     Paused,
-    /// Pause of a paused container.
-    #[error("container {0} is already paused")]
-    AlreadyPaused(String),
-    /// Unpause of a container that is not paused.
-    #[error("container {0} is not paused")]
-    NotPaused(String),
+    /// Pause of a paused container, or unpause of one that is not.
+    #[error("container {name} is {} paused", if *.is_paused { "already" } else { "not" })]
+    Pausing {
+        /// Name of the container.
+        name: String,
+        /// True if it is paused.
+        is_paused: bool,
+    },
+    /// Process that the kernel does not end.
+    #[error("cannot {action} container {name}: its process {pid}{} still exists {} s after SIGKILL", .state.text(), .after.as_secs())]
+    Undying {
+        /// Requested action.
+        action: &'static str,
+        /// Name of the container.
+        name: String,
+        /// Process as this machine numbers it.
+        pid: u32,
+        /// State of the process.
+        state: UndyingState,
+        /// Duration of the wait.
+        after: std::time::Duration,
+    },
     /// Action that needs a cgroup, on a container without one.
     #[error("container {0} has no cgroup: {1} needs one")]
     NoCgroup(String, &'static str),
@@ -109,6 +125,46 @@ crate::parts! {
     }
 }
 
+/// Reason why a killed process still exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndyingState {
+    /// Call that waits for a disk, a server or a freezer, and that no signal ends (state D).
+    Uninterruptible,
+    /// Another state.
+    Other,
+}
+
+impl UndyingState {
+    /// Returns the reason for a process, by what the kernel says about it.
+    #[must_use]
+    pub fn of(pid: u32) -> Self {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        match stat.rsplit_once(") ") {
+            Some((_, rest)) if rest.starts_with('D') => Self::Uninterruptible,
+            _ => Self::Other,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Uninterruptible => ", which is in a call that no signal ends (state D),",
+            Self::Other => "",
+        }
+    }
+
+    fn hint(self, pid: u32) -> String {
+        match self {
+            Self::Uninterruptible => format!(
+                "it ends when that call does: look for a file system whose server does not answer, or for another freezer; \
+                 'cat /proc/{pid}/stack' shows the call"
+            ),
+            Self::Other => {
+                format!("'cat /proc/{pid}/status' shows what keeps it: a tracer, or a frozen cgroup")
+            }
+        }
+    }
+}
+
 /// Suggested remedy for a container without records.
 const UNKEPT: &str = "start it with -d beside --rm and attach to it, with -it beside --rm, where it can be left and attached to, or without --rm: then it has a monitor, a log and records";
 
@@ -131,6 +187,7 @@ impl LifeError {
                 Some("use the tote that wrote it, or add -f to remove the container all the same".to_owned())
             }
             Self::Unkept(..) | Self::Stream(StreamError::Unkept(_)) => Some(UNKEPT.to_owned()),
+            Self::Undying { pid, state, .. } => Some(state.hint(*pid)),
             Self::RestartOfRm(_) => Some("run it again, or start it without --rm".to_owned()),
             Self::Cgroup {
                 source: tote_cgroup::Error::NoFreezer,

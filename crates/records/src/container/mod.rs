@@ -36,7 +36,7 @@ mod stream_error;
 
 pub use claim::Claim;
 pub use entry::{Entry, LostRecord};
-pub use error::{LifeError, StartError};
+pub use error::{LifeError, StartError, UndyingState};
 pub use failure::{failure_line, listen_failure};
 pub use fault::POINTS as FAULT_POINTS;
 pub use find::{ImageUser, find, image_users, list, list_whole, may_have_users, names, open};

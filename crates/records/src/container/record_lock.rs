@@ -1,10 +1,10 @@
 //! The right to replace one of a container's records.
 
 use crate::{EngineError, Home};
+use rustix::fd::AsFd as _;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::path::Path;
 use tote_bundle::ContainerId;
-use tote_sys::Errno;
 
 /// Right to replace one of a container's records: a lock on its directory, held for one change. The claim is
 /// unsuitable, because a monitor holds it as long as the container runs.
@@ -23,10 +23,10 @@ impl Change {
         Self::lock(&home.container(id), FlockOperation::NonBlockingLockExclusive).ok()
     }
 
-    fn lock(path: &Path, how: FlockOperation) -> Result<Self, Errno> {
+    fn lock(path: &Path, how: FlockOperation) -> std::io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())?;
-        rustix::fs::flock(&dir, how)?;
+        tote_state::locked::flock_within(dir.as_fd(), how, tote_sys::MOMENT_LOCK, path)?;
         Ok(Self(dir))
     }
 }

@@ -2,12 +2,13 @@
 
 use super::PodError;
 use crate::{EngineError, Home};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use tote_bundle::ContainerId;
+use tote_state::locked::flock_within;
 use tote_sys::best_effort;
 
 /// Name of the mark of a pod whose removal has begun.
@@ -72,7 +73,8 @@ impl Guard {
             Err(tote_sys::Errno::NOENT) => return Ok(None),
             opened => opened.map_err(fail)?,
         };
-        flock(&dir, operation).map_err(fail)?;
+        let locked = flock_within(dir.as_fd(), operation, tote_sys::WORK_LOCK, path);
+        locked.map_err(EngineError::file("lock", path))?;
         // The previous holder may have removed the directory meanwhile.
         let is_there = match rustix::fs::stat(path) {
             Err(tote_sys::Errno::NOENT) => false,

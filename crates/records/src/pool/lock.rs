@@ -3,7 +3,7 @@
 use crate::{EngineError, Home};
 use std::fs::File;
 use tote_bundle::Name;
-use tote_state::locked::locked;
+use tote_state::locked::locked_within;
 
 /// Held lock; it is released when this value and all copies in forked processes are dropped.
 #[derive(Debug)]
@@ -29,7 +29,11 @@ impl Lock {
     }
 
     fn take(home: &Home, pool: &Name, name: &str, wait: bool) -> Result<Option<Self>, EngineError> {
-        match locked(&home.pool(pool).join(name), true, wait) {
+        match locked_within(
+            &home.pool(pool).join(name),
+            true,
+            wait.then_some(tote_sys::WORK_LOCK),
+        ) {
             Err(error) if error.is_missing() => Ok(None),
             found => Ok(found?.map(|file| Self { _file: file })),
         }

@@ -20,9 +20,9 @@ pub enum HostImageError {
     Open {
         /// The layer's directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's answer, or the process that keeps the lock.
         #[source]
-        source: Errno,
+        source: std::io::Error,
     },
     /// Another user could have put files into the skeleton.
     #[error(

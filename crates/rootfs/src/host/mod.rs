@@ -29,10 +29,11 @@ pub use error::HostImageError;
 
 use crate::rootfs::{Bind, Rootfs, Upper};
 use fingerprint::Host;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use tote_sys::{LockKind, MOMENT_LOCK, lock_within};
 
 /// A finished skeleton, held by a lock: while this value (or a copy of its descriptor in another process) lives,
 /// [`sweep`] leaves it alone. Keep it as long as the container's root is mounted.
@@ -106,17 +107,18 @@ impl HostImage {
 
 /// Opens and locks a finished layer; `None` if it does not exist (any more).
 fn hold(lower: &Path) -> Result<Option<OwnedFd>, HostImageError> {
-    let failed = |source| HostImageError::Open {
+    let failed_wait = |source| HostImageError::Open {
         path: lower.to_owned(),
         source,
     };
+    let failed = |errno: Errno| failed_wait(errno.into());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let layer = match rustix::fs::open(lower, flags, Mode::empty()) {
         Ok(layer) => layer,
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(failed(errno)),
     };
-    rustix::io::retry_on_intr(|| rustix::fs::flock(&layer, FlockOperation::LockShared)).map_err(failed)?;
+    lock_within(layer.as_fd(), LockKind::Shared, MOMENT_LOCK, lower).map_err(failed_wait)?;
     let held = rustix::fs::fstat(&layer).map_err(failed)?;
     if !cache::is_ours(&held) {
         return Err(HostImageError::Untrusted {

@@ -10,11 +10,13 @@ mod recorder;
 pub use calls::ALWAYS;
 
 use super::SlimError;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{IoSlice, Read as _};
@@ -66,11 +68,32 @@ impl From<HeardUse> for Use {
     }
 }
 
+/// Path as its bytes; in JSON base64, because a list of numbers takes four times as much.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path(pub Vec<u8>);
+
+impl Serialize for Path {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64_STANDARD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Path {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = BASE64_STANDARD.decode(text);
+        bytes.map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Longest text that a recorder sends: what it may note, in base64 with words about each.
+pub(crate) const LONGEST: u64 = 64 << 20;
+
 /// Everything that was heard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {
     /// Files, without a leading slash.
-    pub uses: Vec<(Vec<u8>, HeardUse)>,
+    pub uses: Vec<(Path, HeardUse)>,
     /// Names of calls.
     pub calls: BTreeSet<String>,
     /// Short names of capabilities that these calls may need.
@@ -86,7 +109,7 @@ pub struct Heard {
 impl Heard {
     /// Adds what was heard elsewhere. The first use of a file stays.
     pub fn add(&mut self, other: Self) {
-        let known: BTreeSet<Vec<u8>> = self.uses.iter().map(|(path, _)| path.clone()).collect();
+        let known: BTreeSet<Path> = self.uses.iter().map(|(path, _)| path.clone()).collect();
         let new = other.uses.into_iter().filter(|(path, _)| !known.contains(path));
         self.uses.extend(new);
         self.calls.extend(other.calls);
@@ -166,7 +189,7 @@ impl Listening {
         let mut heard = Heard::default();
         for recorder in self.recorders {
             let mut text = Vec::new();
-            let read = File::from(recorder).read_to_end(&mut text);
+            let read = File::from(recorder).take(LONGEST).read_to_end(&mut text);
             read.map_err(|error| SlimError::Listen(errno_of(&error)))?;
             let one = serde_json::from_slice(&text).map_err(|_| SlimError::Listen(Errno::PIPE))?;
             heard.add(one);

@@ -6,19 +6,23 @@
 
 use super::super::process::{inner_pid, name_of, process_of};
 use super::calls::{FILES, capability};
-use super::{Heard, HeardUse, Setting};
+use super::{Heard, HeardUse, Path, Setting};
 use rustix::fd::OwnedFd;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::{IoSliceMut, Write as _};
+use std::io::{BufWriter, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 use tote_state::process::set_title;
 use tote_sys::{CallListener, Errno, ReportedCall, best_effort, read_memory};
 
-/// Most different files that are noted.
-const MOST: usize = 1 << 20;
+/// Most bytes of memory for noted files. A program chooses the names that it opens, and no cgroup of its container counts this process.
+const MOST_BYTES: usize = 16 << 20;
+/// Bytes that a noted file takes beside its path and the name of its program.
+const NOTE: usize = 128;
+/// Most threads, and most ports, that are remembered at a time.
+const MOST_NUMBERS: usize = 1 << 16;
 /// Longest path that the kernel takes, `PATH_MAX`.
 const PATH_MAX: usize = 4096;
 /// Longest setting.
@@ -36,6 +40,8 @@ pub(crate) fn record(socket: OwnedFd) {
             .unwrap_or_else(Instant::now),
         run: setting.run,
         uses: BTreeMap::new(),
+        bytes: 0,
+        overflowed: false,
         calls: BTreeSet::new(),
         capabilities: BTreeSet::new(),
         ports: BTreeSet::new(),
@@ -45,9 +51,10 @@ pub(crate) fn record(socket: OwnedFd) {
         failure: None,
     };
     recorder.listen(&CallListener::new(listener));
-    let text = serde_json::to_vec(&recorder.heard()).unwrap_or_default();
     // A parent that is gone asks for nothing.
-    best_effort(std::fs::File::from(socket).write_all(&text));
+    let mut out = BufWriter::new(std::fs::File::from(socket));
+    best_effort(serde_json::to_writer(&mut out, &recorder.heard()));
+    best_effort(out.flush());
 }
 
 fn receive(socket: &OwnedFd) -> Option<(OwnedFd, Setting)> {
@@ -74,6 +81,10 @@ struct Recorder {
     begin: Instant,
     run: u32,
     uses: BTreeMap<Vec<u8>, HeardUse>,
+    /// Bytes that `uses` takes.
+    bytes: usize,
+    /// True if a file was not noted for want of room.
+    overflowed: bool,
     calls: BTreeSet<&'static str>,
     capabilities: BTreeSet<&'static str>,
     ports: BTreeSet<String>,
@@ -127,6 +138,10 @@ impl Recorder {
         }
         let mut found = Vec::new();
         if FILES.contains(&name) {
+            if self.known.len() >= MOST_NUMBERS {
+                // The programs of threads that go on are found once more.
+                self.known.clear();
+            }
             if self.known.insert(call.thread) {
                 // The kernel has opened the program itself.
                 found.extend(link(call.thread, "exe"));
@@ -145,7 +160,9 @@ impl Recorder {
             self.note(call.thread, path);
         }
         if let Some((protocol, number)) = port {
-            self.ports.insert(format!("{number}/{protocol}"));
+            if self.ports.len() < MOST_NUMBERS {
+                self.ports.insert(format!("{number}/{protocol}"));
+            }
             if number < 1024 {
                 self.capabilities.insert("NET_BIND_SERVICE");
             }
@@ -157,9 +174,15 @@ impl Recorder {
             Some(path) => path.to_vec(),
             None => return,
         };
-        if self.uses.contains_key(&path) || self.uses.len() >= MOST {
+        if self.uses.contains_key(&path) {
             return;
         }
+        let bytes = self.bytes + path.len() + NOTE;
+        if bytes > MOST_BYTES {
+            self.overflowed = true;
+            return;
+        }
+        self.bytes = bytes;
         let use_ = HeardUse {
             pid: inner_pid(thread),
             program: name_of(thread, &path).into(),
@@ -172,8 +195,12 @@ impl Recorder {
     fn heard(self) -> Heard {
         let names = |set: BTreeSet<&'static str>| set.into_iter().map(ToOwned::to_owned).collect();
         Heard {
-            overflowed: self.uses.len() >= MOST,
-            uses: self.uses.into_iter().collect(),
+            overflowed: self.overflowed,
+            uses: self
+                .uses
+                .into_iter()
+                .map(|(path, how)| (Path(path), how))
+                .collect(),
             calls: names(self.calls),
             capabilities: names(self.capabilities),
             ports: self.ports,
@@ -255,5 +282,46 @@ fn port(thread: u32, arguments: &[u64; 6]) -> Option<(&'static str, u16)> {
         SocketType::STREAM => Some(("tcp", number)),
         SocketType::DGRAM => Some(("udp", number)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that opens names without end fills no memory, and is told from one that has opened less.
+    #[test]
+    fn names_without_end_take_a_bounded_room() {
+        let mut recorder = Recorder {
+            begin: Instant::now(),
+            run: 1,
+            uses: BTreeMap::new(),
+            bytes: 0,
+            overflowed: false,
+            calls: BTreeSet::new(),
+            capabilities: BTreeSet::new(),
+            ports: BTreeSet::new(),
+            names: HashMap::new(),
+            known: BTreeSet::new(),
+            begun: true,
+            failure: None,
+        };
+        let name = |number: usize| {
+            let mut path = format!("/{number}/").into_bytes();
+            path.resize(PATH_MAX - 1, b'x');
+            path
+        };
+        recorder.note(1, b"/seldom".to_vec());
+        assert!(!recorder.overflowed);
+        for number in 0..MOST_BYTES / PATH_MAX + 10 {
+            recorder.note(1, name(number));
+        }
+        assert!(recorder.overflowed && recorder.bytes <= MOST_BYTES);
+        let taken: usize = recorder.uses.keys().map(Vec::capacity).sum();
+        assert!(taken <= MOST_BYTES, "{taken}");
+        let heard = recorder.heard();
+        let text = serde_json::to_vec(&heard).unwrap();
+        assert!(text.len() as u64 <= super::super::LONGEST, "{} bytes", text.len());
+        assert_eq!(serde_json::from_slice::<Heard>(&text).unwrap(), heard);
     }
 }
