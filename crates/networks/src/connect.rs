@@ -127,7 +127,7 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
     }
     if let Some(place) = place {
         forget_option(&mut container, place);
-        container.write(home)?;
+        container.write_less(home)?;
         fault::point("disconnect-written");
     }
     if is_in {
@@ -382,7 +382,7 @@ pub(crate) fn unplug(
     fault::point("disconnect-released");
     // Where the way out led through the network, another one takes its place.
     lead_out(state, before).map_err(failed)?;
-    state.write(home, id)?;
+    state.write_less(home, id)?;
     publish::move_ports(home, id, state, &gone)
 }
 

@@ -87,7 +87,7 @@ pub fn remove_ports(home: &Home, wanted: &str, words: &[String]) -> Result<(), E
         container
             .options
             .extend(left.map(|one| ("publish".to_owned(), one.to_string())));
-        container.write(home)?;
+        container.write_less(home)?;
     }
     if state.runs() {
         withdraw_now(home, id, &mut state, &unwanted)?;
@@ -186,7 +186,7 @@ fn withdraw_now(
         endpoint.ports.retain(|port| !goes(port));
     }
     publish::withdraw_these(home, &gone)?;
-    state.write(home, id)
+    state.write_less(home, id)
 }
 
 #[cfg(test)]

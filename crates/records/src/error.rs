@@ -159,9 +159,20 @@ impl EngineError {
         }
     }
 
-    /// Whether there is no room for a file of the state, on the disk or within a quota.
+    /// True if the cause is a lack of room, on the disk or within a quota.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::State(error) if error.is_full())
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            let by_file = error.downcast_ref::<std::io::Error>();
+            let by_call = error.downcast_ref::<Errno>();
+            if by_file.is_some_and(tote_state::locked::is_full_disk)
+                || by_call.is_some_and(|errno| tote_sys::is_full(*errno))
+            {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
     }
 }

@@ -60,10 +60,7 @@ fn directory_by(
 /// Those of [`directory`].
 pub fn directory_at_its_end(path: &Path) -> std::io::Result<Option<OwnedFd>> {
     directory_by(path, |dir| {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the caller is there for what comes after the holder's end, and the kernel ends the lock with the holder"
-        )]
+        // No deadline: the caller is there for what comes after the holder's end, with which the kernel ends the lock.
         let locked = rustix::io::retry_on_intr(|| rustix::fs::flock(dir, FlockOperation::LockExclusive));
         Ok(locked?)
     })

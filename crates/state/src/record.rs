@@ -93,6 +93,29 @@ pub fn write(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
         .map_err(fail)
 }
 
+/// Does [`write`] for a record that says less than before, such as one of a port less. On a full disk the text goes over the former one,
+/// with blanks behind it: a removal must not need room. A power cut in this moment may damage the record.
+///
+/// # Errors
+/// Those of [`write`].
+pub fn write_less(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    let full = match write(path, value) {
+        Err(error) if error.is_full() => error,
+        written => return written,
+    };
+    let over = || -> std::io::Result<()> {
+        let file = std::fs::File::options().write(true).open(path)?;
+        let mut text = serde_json::to_vec(value)?;
+        let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        if text.len() > length {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        text.resize(length, b' ');
+        std::os::unix::fs::FileExt::write_all_at(&file, &text, 0)
+    };
+    over().map_err(|_| full)
+}
+
 /// Parses the text of a record; the path is for the error.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {
     #[derive(Deserialize)]

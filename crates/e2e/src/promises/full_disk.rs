@@ -59,6 +59,25 @@ fn emptied(cx: &Context, at: &str) -> Result<()> {
     detached("ended", "no", "true")?;
     done(cx, &["wait", "ended"])?;
     done(cx, &["create", "--name", "made", &image, "true"])?;
+    let sick = [
+        "--health-cmd",
+        "test ! -e /dev/shm/end",
+        "--health-interval",
+        "200ms",
+        "--health-retries",
+        "2",
+    ];
+    let sick = [
+        &["run", "-d", "--name", "sick", "--health-on-failure", "kill"][..],
+        &sick,
+        &[&image, "sleep", "1000"],
+    ];
+    done(cx, &sick.concat())?;
+    detached(
+        "again",
+        "on-failure:3",
+        "while ! test -e /dev/shm/end; do sleep 0.05; done; exit 5",
+    )?;
     done(cx, &["volume", "create", "one"])?;
     done(cx, &["volume", "create", "two"])?;
     make_groups(cx)?;
@@ -68,6 +87,7 @@ fn emptied(cx: &Context, at: &str) -> Result<()> {
     let fill = Invocation::new(["sh", "-c", FILL, at]);
     cx.among_mounts(fill).output()?.exits(0)?;
     cx.tote(&["create", &image, "true"]).output()?.fails()?;
+    goes_on(cx, at)?;
     for name in ["asked", "wanted"] {
         done(cx, &["stop", name])?;
         let filter = format!("name={name}");
@@ -91,6 +111,33 @@ fn emptied(cx: &Context, at: &str) -> Result<()> {
     Ok(())
 }
 
+/// Returns a field of a container's state.
+fn seen(cx: &Context, name: &str, field: &str) -> Result<String> {
+    done(cx, &["inspect", "-f", &format!("{{{{.State.{field}}}}}"), name])
+}
+
+/// Containers are checked, paused, taken from networks and started again on a full disk, or when there is room again.
+fn goes_on(cx: &Context, at: &str) -> Result<()> {
+    for (act, paused) in [("pause", "true"), ("unpause", "false")] {
+        done(cx, &[act, "served"])?;
+        ensure!(seen(cx, "served", "Paused")? == paused, "after {act}");
+    }
+    if !at.contains("btrfs") {
+        done(cx, &["port", "rm", "served", "80"])?;
+        done(cx, &["network", "disconnect", "web", "served"])?;
+    }
+    for name in ["sick", "again"] {
+        done(cx, &["exec", name, "touch", "/dev/shm/end"])?;
+    }
+    eventually("it is killed for its health", || {
+        Ok(seen(cx, "sick", "Running")? == "false")
+    })?;
+    // Where its end could be written down, it is `exited` until the next start can be; otherwise `restarting`.
+    eventually("it has ended", || Ok(seen(cx, "again", "Pid")? == "0"))?;
+    done(cx, &["stop", "again"])?;
+    Ok(())
+}
+
 /// Makes a network with a container and one without, a pod that runs and one that has not begun, and a pool.
 fn make_groups(cx: &Context) -> Result<()> {
     let image = cx.image();
@@ -104,6 +151,8 @@ fn make_groups(cx: &Context) -> Result<()> {
             "-d",
             "--network",
             "web",
+            "-p",
+            "8080:80",
             "--name",
             "served",
             &image,

@@ -3,7 +3,7 @@
 use super::error::{LifeError, StartError};
 use super::foreground::find_monitored;
 use super::record_lock::Change;
-use super::state::change_state;
+use super::state::note_pause as record_pause;
 use super::{Container, Entry, find};
 use crate::{EngineError, Home, device};
 use tote_bundle::RunOptions;
@@ -66,9 +66,7 @@ fn pausing(name: String, is_paused: bool) -> EngineError {
 
 fn note_pause(home: &Home, entry: &Entry, paused: bool) -> Result<(), EngineError> {
     if entry.kept {
-        change_state(home, &entry.container.id, |state| {
-            state.paused = paused && state.runs()
-        })?;
+        record_pause(home, &entry.container.id, paused)?;
     }
     let action = if paused { "pause" } else { "unpause" };
     append(home, &[entry.container.event(action)]);

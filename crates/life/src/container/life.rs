@@ -155,6 +155,7 @@ impl<'a> Watcher<'a> {
                 return 125;
             };
             let began = Instant::now();
+            let mut had_room = true;
             let (state, text) = match self.birth(next, restarts, report) {
                 Ok(running) => {
                     report.started();
@@ -178,6 +179,7 @@ impl<'a> Watcher<'a> {
                         ..State::default()
                     };
                     let state = note_failure(self.home, &container, before, &error);
+                    had_room = !error.is_full();
                     if restarts == 0 {
                         // A container whose first start fails is not restarted.
                         self.over(claim, &container, &state, &tote_sys::chain(&error));
@@ -204,7 +206,8 @@ impl<'a> Watcher<'a> {
             }
             let pause = restart::delay(wait, began.elapsed());
             wait = Some(pause);
-            restarts += 1;
+            // A start for which the disk had no room says nothing about the program: the policy's number is not for such starts.
+            restarts += u32::from(had_room);
             let code = state.exit_code;
             match self.again(claim, container, state, restarts, pause) {
                 Some(prepared) => next = prepared,
@@ -217,43 +220,53 @@ impl<'a> Watcher<'a> {
         stopped::is_wanted(self.home, &self.id)
     }
 
-    /// Waits, and prepares the next start; `None` if the container has ended for good.
+    /// Waits, and prepares the next start; `None` if the container has ended for good. A full disk is waited for.
     fn again(
         &mut self,
-        claim: Claim,
+        mut claim: Claim,
         container: Container,
         mut state: State,
         restarts: u32,
-        pause: Duration,
+        mut pause: Duration,
     ) -> Option<Prepared> {
         state.status = Status::Restarting;
         (state.restart_count, state.monitor) = (restarts, ProcessId::of(std::process::id()));
-        best_effort(state.write(self.home, &self.id));
-        fault::point("restarting");
-        // A command that marks the container after this sees it restarting.
-        let came = self.is_wanted()
-            && self
-                .monitor
-                .wait_until(Instant::now() + pause, &mut ())
-                .unwrap_or(false);
-        if !came || !self.is_wanted() {
-            (state.status, state.monitor) = (Status::Exited, None);
+        loop {
             best_effort(state.write(self.home, &self.id));
-            self.over(claim, &container, &state, "");
+            fault::point("restarting");
+            // A command that marks the container after this sees it restarting.
+            let came = self.is_wanted()
+                && self
+                    .monitor
+                    .wait_until(Instant::now() + pause, &mut ())
+                    .unwrap_or(false);
+            if !came || !self.is_wanted() {
+                (state.status, state.monitor) = (Status::Exited, None);
+                best_effort(state.write_last(self.home, &self.id));
+                self.over(claim, &container, &state, "");
+                return None;
+            }
+            let error = match prepare_again(self.home, container.clone(), claim, self.init.clone()) {
+                Ok(mut prepared) => {
+                    prepared.entry.state.finished_at = state.finished_at;
+                    return Some(prepared);
+                }
+                Err(error) => error,
+            };
+            // The claim is already released. A command that has taken it meanwhile has other plans.
+            if error.is_full()
+                && let Ok(Some(taken)) = Claim::take(self.home, &self.id)
+            {
+                claim = taken;
+                state.error = tote_sys::chain(&error);
+                pause = restart::delay(Some(pause), Duration::ZERO);
+                continue;
+            }
+            // The failure is recorded for later queries.
+            note_failure(self.home, &container, state, &error);
+            self.monitor
+                .farewell(i32::from(error.exit_code()), &tote_sys::chain(&error));
             return None;
-        }
-        match prepare_again(self.home, container.clone(), claim, self.init.clone()) {
-            Ok(mut prepared) => {
-                prepared.entry.state.finished_at = state.finished_at;
-                Some(prepared)
-            }
-            Err(error) => {
-                // The claim is already released; the failure is recorded for later queries.
-                note_failure(self.home, &container, state, &error);
-                self.monitor
-                    .farewell(i32::from(error.exit_code()), &tote_sys::chain(&error));
-                None
-            }
         }
     }
 

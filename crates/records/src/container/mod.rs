@@ -46,7 +46,7 @@ pub use mount_points::{MountPoint, anonymous_name, mounts, mounts_image};
 pub use record::{Container, absolute_image, as_text};
 pub use report::{Report, listen};
 pub use state::{
-    Health, HealthResult, HealthStatus, ProcessId, State, Status, boot, change_state, keep_room,
+    Health, HealthResult, HealthStatus, ProcessId, State, Status, boot, change_state, keep_room, note_pause,
 };
 pub use stopped::was_stopped;
 pub use stream_error::StreamError;

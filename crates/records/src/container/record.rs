@@ -178,6 +178,17 @@ impl Container {
             self,
         )?)
     }
+
+    /// Writes the record, which says less than before, also on a full disk. The caller has the right to.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn write_less(&self, home: &Home) -> Result<(), EngineError> {
+        Ok(tote_state::record::write_less(
+            &home.container(&self.id).join(FILE),
+            self,
+        )?)
+    }
 }
 
 /// Conversion of an id to and from JSON.

@@ -28,6 +28,8 @@ pub struct Stamp {
     pub stopped: bool,
     /// True if the container's monitor was asked to end.
     pub(super) orderly: bool,
+    /// True if the container was paused, and false if it goes on, where that could not be written into the state.
+    pub paused: Option<bool>,
 }
 
 /// End of a container.
@@ -42,12 +44,14 @@ pub struct StampedEnd {
 }
 
 /// Bits of the access time, in seconds; below them is the exit code. A time with any other bit is an ordinary time,
-/// more than an hour after 1970.
+/// more than a night after 1970.
 const OOM: u16 = 1 << 8;
 const ENDED: u16 = 1 << 9;
 const STOPPED: u16 = 1 << 10;
 const ORDERLY: u16 = 1 << 11;
-const ALL: u16 = ORDERLY | STOPPED | ENDED | OOM | 0xff;
+const PAUSED: u16 = 1 << 12;
+const RESUMED: u16 = 1 << 13;
+const ALL: u16 = RESUMED | PAUSED | ORDERLY | STOPPED | ENDED | OOM | 0xff;
 
 impl Stamp {
     /// Reads the stamp of a container; an empty one if it is missing.
@@ -75,6 +79,11 @@ impl Stamp {
             end: Some(end).filter(|_| bits & ENDED != 0),
             stopped: bits & STOPPED != 0,
             orderly: bits & ORDERLY != 0,
+            paused: match bits & (PAUSED | RESUMED) {
+                PAUSED => Some(true),
+                RESUMED => Some(false),
+                _ => None,
+            },
         }
     }
 
@@ -87,10 +96,13 @@ impl Stamp {
         }
     }
 
-    /// Clears the end of the container, which its state has by now, or which is over with a new start.
+    /// Clears the end and the pause of the container, which its state has by now, or which are over with a new start.
     pub fn forget_end(home: &Home, id: &ContainerId) {
-        if Self::of(home, id).end.is_some() {
-            best_effort(Self::change(home, id, |stamp| stamp.end = None));
+        let stamp = Self::of(home, id);
+        if stamp.end.is_some() || stamp.paused.is_some() {
+            best_effort(Self::change(home, id, |stamp| {
+                (stamp.end, stamp.paused) = (None, None);
+            }));
         }
     }
 
@@ -122,7 +134,12 @@ impl Stamp {
             last_modification: now,
         };
         let mut bits = 0;
-        for (bit, is_set) in [(STOPPED, self.stopped), (ORDERLY, self.orderly)] {
+        for (bit, is_set) in [
+            (STOPPED, self.stopped),
+            (ORDERLY, self.orderly),
+            (PAUSED, self.paused == Some(true)),
+            (RESUMED, self.paused == Some(false)),
+        ] {
             bits |= if is_set { bit } else { 0 };
         }
         if let Some(end) = self.end {
@@ -175,6 +192,11 @@ mod tests {
                 end: end(1_795_371_798_123_456_789, 255, true),
                 stopped: true,
                 orderly: true,
+                paused: Some(true),
+            },
+            Stamp {
+                paused: Some(false),
+                ..Stamp::default()
             },
             Stamp {
                 end: end(7, 0, false),

@@ -216,6 +216,23 @@ impl State {
         true
     }
 
+    /// Corrects the record of a watched container by what could not be written into it on a full disk: that the container was paused, or
+    /// has ended and waits for its next start.
+    fn heed(&mut self, stamp: Stamp) {
+        if let Some(paused) = stamp.paused {
+            self.paused = paused && self.runs();
+        }
+        let ended = stamp.end.filter(|end| end.at / NANOS >= self.started_at / NANOS);
+        if let Some(end) = ended.filter(|_| self.runs())
+            && !self.process.is_some_and(ProcessId::exists)
+        {
+            self.status = Status::Restarting;
+            (self.process, self.paused) = (None, false);
+            (self.exit_code, self.oom_killed) = (end.exit_code.into(), end.oom_killed);
+            self.finished_at = end.at.max(self.started_at);
+        }
+    }
+
     /// Reads the record; a missing one means that the container was never started.
     pub fn read(home: &Home, id: &ContainerId) -> Result<Self, EngineError> {
         let written = tote_state::record::read(&home.container(id).join(FILE))?;
@@ -231,6 +248,7 @@ impl State {
             }
             let held = is_held(home, id);
             if held {
+                state.heed(Stamp::of(home, id));
                 return Ok(state);
             }
             // The container may have ended normally in between: then the file has changed.
@@ -276,6 +294,17 @@ impl State {
     pub fn write(&self, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
         Ok(tote_state::record::write(&home.container(id).join(FILE), self)?)
     }
+
+    /// Writes the record, which says less than before, also on a full disk.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn write_less(&self, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
+        Ok(tote_state::record::write_less(
+            &home.container(id).join(FILE),
+            self,
+        )?)
+    }
 }
 
 /// Makes the file for the last state of a running container: the disk may be full when it ends. Without the file the
@@ -290,6 +319,21 @@ const NANOS: u64 = 1_000_000_000;
 pub fn boot() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim_end().to_owned()
+}
+
+/// Notes that a container is paused, or goes on: in its state, or on a full disk in its [`Stamp`].
+///
+/// # Errors
+/// [`EngineError::State`].
+pub fn note_pause(home: &Home, id: &ContainerId, paused: bool) -> Result<(), EngineError> {
+    match change_state(home, id, |state| state.paused = paused && state.runs()) {
+        Ok(_) if Stamp::of(home, id).paused.is_none() => Ok(()),
+        Ok(_) => Stamp::change(home, id, |stamp| stamp.paused = None),
+        Err(full) if full.is_full() => {
+            Stamp::change(home, id, |stamp| stamp.paused = Some(paused)).map_err(|_| full)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Changes the record of a container's state.
@@ -369,6 +413,52 @@ mod tests {
             );
         }
         assert_eq!(State::truth(&home, &id).unwrap().finished_at, 5 * NANOS + 5);
+    }
+
+    /// On a full disk the record of a container between two lives is that of the last one.
+    #[test]
+    fn a_stamp_corrects_what_is_watched() {
+        let ended = StampedEnd {
+            at: 9 * NANOS,
+            exit_code: 5,
+            oom_killed: false,
+        };
+        let running = State {
+            status: Status::Running,
+            process: ProcessId::of(std::process::id()),
+            started_at: 8 * NANOS,
+            ..State::default()
+        };
+        let heeding = |state: &State, stamp: Stamp| {
+            let mut state = state.clone();
+            state.heed(stamp);
+            (state.status, state.paused, state.exit_code, state.pid() != 0)
+        };
+        let (paused, end) = (Some(true), Some(ended));
+        let stamp = |paused, end| Stamp {
+            paused,
+            end,
+            ..Stamp::default()
+        };
+        let gone = State {
+            process: running.process.map(|own| ProcessId {
+                start_time: own.start_time + 1,
+                ..own
+            }),
+            ..running.clone()
+        };
+        let later = State {
+            started_at: 10 * NANOS,
+            ..gone.clone()
+        };
+        for (state, stamp, expected) in [
+            (&running, stamp(None, None), (Status::Running, false, 0, true)),
+            (&running, stamp(paused, end), (Status::Running, true, 0, true)),
+            (&gone, stamp(None, end), (Status::Restarting, false, 5, false)),
+            (&later, stamp(None, end), (Status::Running, false, 0, true)),
+        ] {
+            assert_eq!(heeding(state, stamp), expected);
+        }
     }
 
     #[test]
