@@ -17,7 +17,7 @@ use crate::mountinfo;
 use crate::scenario::{Bundle, Scenario, Tree};
 use crate::step::{expand, words};
 use anyhow::{Context, Result, bail, ensure};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::fs::{FlockOperation, Mode, OFlags, open};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ impl Stage {
             .create(&scratch)
             .with_context(|| format!("make {}", scratch.display()))?;
         let lock = File::open(&scratch).with_context(|| format!("open {}", scratch.display()))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        tote_sys::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .with_context(|| format!("lock {}", scratch.display()))?;
         let mut stage = Stage {
             peak: scratch.join("program/peak"),
@@ -263,7 +263,7 @@ pub fn sweep() -> Result<Vec<PathBuf>> {
         let own = rustix::process::geteuid().as_raw();
         if !meta.is_dir()
             || meta.uid() != own
-            || flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err()
+            || tote_sys::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err()
         {
             continue;
         }

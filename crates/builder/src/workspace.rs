@@ -82,7 +82,7 @@ impl Drop for Workspace {
         // The guard that waits for the lock finds nothing to remove. A process that a step has left behind, such as the one
         // that takes the network down a second later, has a copy of the descriptor: only an unlock frees all copies.
         if let Some(lock) = self.lock.take() {
-            best_effort(rustix::fs::flock(&lock, FlockOperation::Unlock));
+            best_effort(tote_sys::flock(&lock, FlockOperation::Unlock));
         }
         if let Some(guard) = &mut self.guard {
             best_effort(guard.wait());
@@ -160,7 +160,7 @@ mod tests {
         let lock = take(&dir.path().join(".build"), &path).unwrap();
         let _copy = lock.try_clone().unwrap();
         let guard = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let attempt = || rustix::fs::flock(&guard, FlockOperation::NonBlockingLockExclusive);
+        let attempt = || tote_sys::flock(&guard, FlockOperation::NonBlockingLockExclusive);
         assert_eq!(attempt(), Err(Errno::WOULDBLOCK));
         drop(Workspace {
             path,

@@ -71,7 +71,7 @@ impl Store {
     /// Returns the place, locked, if it was made by a command that was killed before it wrote a record.
     fn abandoned(&self, id: &Id) -> Option<Place> {
         let place = self.open(id).ok()?;
-        rustix::fs::flock(&place.dir, FlockOperation::NonBlockingLockExclusive).ok()?;
+        tote_sys::flock(&place.dir, FlockOperation::NonBlockingLockExclusive).ok()?;
         let same = place.is_still_there() && matches!(place.read(), Ok(None));
         same.then_some(place)
     }
@@ -180,7 +180,7 @@ impl Place {
     /// Lets other commands change this container.
     pub(crate) fn unlock(&mut self) {
         // A lock that cannot be released ends with this process.
-        best_effort(rustix::fs::flock(&self.dir, FlockOperation::Unlock));
+        best_effort(tote_sys::flock(&self.dir, FlockOperation::Unlock));
         self.locked = false;
     }
 
@@ -194,7 +194,7 @@ impl Place {
         let Ok(other) = rustix::fs::openat(&self.dir, c".", flags, Mode::empty()) else {
             return false;
         };
-        rustix::fs::flock(other, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+        tote_sys::flock(other, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
     }
 
     /// Makes the start gate, in place of one that a killed creator left.

@@ -60,7 +60,10 @@ fn directory_by(
 /// Those of [`directory`].
 pub fn directory_at_its_end(path: &Path) -> std::io::Result<Option<OwnedFd>> {
     directory_by(path, |dir| {
-        // No deadline: the caller is there for what comes after the holder's end, with which the kernel ends the lock.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the caller is there for what comes after the holder's end, with which the kernel ends the lock"
+        )]
         let locked = rustix::io::retry_on_intr(|| rustix::fs::flock(dir, FlockOperation::LockExclusive));
         Ok(locked?)
     })
@@ -93,7 +96,7 @@ pub fn flock_within(
     match operation {
         FlockOperation::LockShared => lock_within(file, LockKind::Shared, limit, path),
         FlockOperation::LockExclusive => lock_within(file, LockKind::Exclusive, limit, path),
-        _ => Ok(rustix::fs::flock(file, operation)?),
+        _ => Ok(tote_sys::flock(file, operation)?),
     }
 }
 

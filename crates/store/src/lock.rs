@@ -3,9 +3,9 @@
 use crate::StoreError;
 use crate::dir::Dir;
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use tote_sys::{LockKind, MOMENT_LOCK, WORK_LOCK, lock_within};
+use tote_sys::{LockKind, MOMENT_LOCK, WORK_LOCK, flock, lock_within};
 
 /// A lock, held until this value is dropped.
 #[derive(Debug)]

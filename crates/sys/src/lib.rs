@@ -143,7 +143,7 @@ pub use kvm::{KvmFault, try_kvm};
 pub use lasting::{LastingMount, mount_number};
 pub use link_state::has_carrier;
 pub use lock::{
-    LockKind, LockWait, MOMENT_LOCK, WORK_LOCK, is_locked, lock_file, lock_within, tell_long_waits,
+    LockKind, LockWait, MOMENT_LOCK, WORK_LOCK, flock, is_locked, lock_file, lock_within, tell_long_waits,
 };
 pub use lookup::openat2;
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};

@@ -5,8 +5,8 @@ use crate::deadline::Deadline;
 use crate::named_process::NamedProcess;
 use crate::outcome::errno;
 use crate::{Errno, best_effort};
-use rustix::fd::{AsRawFd, BorrowedFd};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fs::FlockOperation;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ impl LockKind {
     fn attempt(self, file: BorrowedFd<'_>) -> Result<bool, Errno> {
         let taken = match self {
             Self::Description => return lock_file(file),
-            Self::Shared => flock(file, FlockOperation::NonBlockingLockShared),
-            Self::Exclusive => flock(file, FlockOperation::NonBlockingLockExclusive),
+            Self::Shared => flock(file, FlockOperation::LockShared),
+            Self::Exclusive => flock(file, FlockOperation::LockExclusive),
         };
         match taken {
             Ok(()) => Ok(true),
@@ -47,11 +47,15 @@ impl LockKind {
     }
 
     /// Takes the lock, and blocks until it is free or a signal comes.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "its caller has a signal interrupt it at a deadline"
+    )]
     fn block(self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         match self {
             Self::Description => control(file, libc::F_OFD_SETLKW).map(drop),
-            Self::Shared => flock(file, FlockOperation::LockShared),
-            Self::Exclusive => flock(file, FlockOperation::LockExclusive),
+            Self::Shared => rustix::fs::flock(file, FlockOperation::LockShared),
+            Self::Exclusive => rustix::fs::flock(file, FlockOperation::LockExclusive),
         }
     }
 }
@@ -145,6 +149,21 @@ fn over(file: BorrowedFd<'_>, limit: Duration) -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::TimedOut, text)
 }
 
+/// Calls flock(2), which does not wait: an operation that would is done as the one that does not.
+///
+/// # Errors
+/// `EWOULDBLOCK` if the lock is not free, and other errors of flock(2).
+pub fn flock(file: impl AsFd, operation: FlockOperation) -> Result<(), Errno> {
+    let at_once = match operation {
+        FlockOperation::LockShared => FlockOperation::NonBlockingLockShared,
+        FlockOperation::LockExclusive => FlockOperation::NonBlockingLockExclusive,
+        FlockOperation::Unlock => FlockOperation::NonBlockingUnlock,
+        at_once => at_once,
+    };
+    #[expect(clippy::disallowed_methods, reason = "no operation of these waits")]
+    rustix::fs::flock(file, at_once)
+}
+
 /// Locks a file for this open file description alone; `false` if another one holds the lock.
 ///
 /// # Errors
@@ -181,7 +200,6 @@ fn control(file: BorrowedFd<'_>, command: i32) -> Result<i16, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fd::AsFd as _;
 
     #[test]
     fn one_description_at_a_time() {

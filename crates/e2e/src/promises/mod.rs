@@ -27,6 +27,10 @@ mod build_mounts;
 mod build_results;
 mod build_rules;
 mod build_sources;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what it waits for is a process of the test, which has a time limit"
+)]
 mod changes;
 mod closed;
 mod command_lines;
@@ -35,6 +39,10 @@ mod cp;
 mod cp_safety;
 mod debug;
 mod debug_engines;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what it waits for is a process of the test, which has a time limit"
+)]
 mod debug_errors;
 mod debug_faults;
 mod debug_forward;
@@ -125,6 +133,10 @@ mod privileges;
 mod prune;
 mod quadlets;
 mod quotas;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what it waits for is a process of the test, which has a time limit"
+)]
 mod races;
 mod rates;
 mod recovery;
@@ -162,6 +174,10 @@ mod vm_networks;
 mod vm_oci;
 mod vm_pods;
 mod vm_pools;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what it waits for is a process of the test, which has a time limit"
+)]
 mod vm_ready;
 mod vm_shares;
 mod vm_template;

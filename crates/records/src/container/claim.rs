@@ -155,7 +155,7 @@ impl Claim {
     fn of_directory(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
         let fail = |source| EngineError::file("lock", home.container(id))(source);
         let file = File::open(home.container(id)).map_err(fail)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match tote_sys::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Ok(None),
             locked => {
                 locked.map_err(|errno| fail(errno.into()))?;

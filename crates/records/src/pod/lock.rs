@@ -3,7 +3,7 @@
 use super::PodError;
 use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::{Rc, Weak};
@@ -96,7 +96,7 @@ impl Drop for Guard {
     /// Unlocks explicitly, because a forked process may hold the descriptor as well.
     fn drop(&mut self) {
         if let Some(dir) = self.0.take() {
-            best_effort(flock(dir, FlockOperation::Unlock));
+            best_effort(tote_sys::flock(dir, FlockOperation::Unlock));
         }
     }
 }

@@ -117,7 +117,7 @@ fn own_name(prefix: &str) -> String {
 /// leads elsewhere now.
 fn lock(path: &Path) -> Result<Option<OwnedFd>, Errno> {
     let dir = rustix::fs::open(path, DIRECTORY, Mode::empty())?;
-    match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+    match tote_sys::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Ok(None),
         Err(errno) => return Err(errno),
