@@ -67,6 +67,9 @@ pub(crate) fn put(home: &Home, key: &Key, config: &ImageConfig) -> Result<Digest
         match std::fs::rename(&fresh, &path) {
             // A pruning took the file for the rest of a killed build.
             Err(error) if error.kind() == ErrorKind::NotFound && attempts.next().is_some() => {}
+            Err(error) if error.kind() == ErrorKind::IsADirectory && attempts.next().is_some() => {
+                tote_state::record::clear(&path)?;
+            }
             renamed => {
                 return renamed
                     .map(|()| sha256(&text))

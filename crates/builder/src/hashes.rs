@@ -98,6 +98,7 @@ impl Hashes {
         let fresh = self.path.with_extension(std::process::id().to_string());
         let written = make_dir(dir, 0o700).is_ok() && tote_state::closed::write_new(&fresh, text).is_ok();
         if written {
+            best_effort(tote_state::record::clear(&self.path));
             best_effort(std::fs::rename(&fresh, &self.path));
         }
     }

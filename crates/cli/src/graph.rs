@@ -2,11 +2,11 @@
 
 use crate::home::home;
 use crate::listing::{describe, each_named, only_ids, show};
-use crate::tell::{print, print_made, warning};
+use crate::tell::{print, print_made, tell_left, warning};
 use crate::words::words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tote_engine::{EngineError, Graph, GraphSource, Home};
+use tote_engine::{Damaged, EngineError, Graph, GraphSource, Home};
 use tote_options::Parsed;
 use tote_view::size;
 
@@ -59,8 +59,11 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     if parsed.flag("roots") {
         let roots = tote_engine::graph_roots(&home)?;
+        warn_of(&roots.damaged);
         if only_ids(parsed) {
-            let names = roots.iter().map(|root| format!("{}\n", root.name));
+            let whole = roots.whole.iter().map(|(_, root)| &root.name);
+            let damaged = roots.damaged.iter().map(|damaged| &damaged.name);
+            let names = whole.chain(damaged).map(|name| format!("{name}\n"));
             return Ok(print(&names.collect::<String>()));
         }
         return Ok(show(&tote_view::graph_roots(&roots), parsed));
@@ -71,6 +74,12 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         return Ok(print(&ids.map(|id| format!("{id}\n")).collect::<String>()));
     }
     Ok(show(&tote_view::nodes(&nodes), parsed))
+}
+
+fn warn_of(damaged: &[Damaged]) {
+    for damaged in damaged {
+        warning(&damaged.told());
+    }
 }
 
 fn two(parsed: &Parsed) -> (String, String) {
@@ -146,18 +155,23 @@ fn removed(parsed: &Parsed, name: &str, done: Result<(), EngineError>) -> Result
 pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
-        removed(parsed, name, tote_engine::graph_forget(&home, name))
+        removed(
+            parsed,
+            name,
+            tote_engine::graph_forget(&home, name, parsed.flag("force")),
+        )
     }))
 }
 
 pub(crate) fn collect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let collected = tote_engine::graph_collect(&with_ids(parsed)?)?;
-    Ok(print(&format!(
+    let printed = print(&format!(
         "removed {} nodes and {} images of closures, {}\n",
         collected.nodes,
         collected.images,
         size(collected.bytes)
-    )))
+    ));
+    Ok(tell_left(&collected.errors).unwrap_or(printed))
 }
 
 pub(crate) fn profile_set(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -182,13 +196,18 @@ pub(crate) fn profile_switch(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 pub(crate) fn profile_list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let profiles = tote_engine::graph_profiles(&home(parsed)?)?;
+    warn_of(&profiles.damaged);
     Ok(show(&tote_view::graph_profiles(&profiles), parsed))
 }
 
 pub(crate) fn profile_remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
-        removed(parsed, name, tote_engine::profile_remove(&home, name))
+        removed(
+            parsed,
+            name,
+            tote_engine::profile_remove(&home, name, parsed.flag("force")),
+        )
     }))
 }
 

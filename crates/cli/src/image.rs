@@ -168,8 +168,9 @@ pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .collect::<String>();
         text.push('\n');
     }
-    Ok(print(&format!(
+    let printed = print(&format!(
         "{text}Total reclaimed space: {}\n",
         tote_view::size(pruned.bytes)
-    )))
+    ));
+    Ok(crate::tell::tell_left(&pruned.errors).unwrap_or(printed))
 }

@@ -6,9 +6,9 @@ use crate::home::home;
 use crate::life::given::attaching;
 use crate::life::given::parse_signal;
 use crate::life::given::stop_timeout;
-use crate::tell::{engine_error, failure, print, refusal, usage_error, warning};
+use crate::tell::{engine_error, failure, print, refusal, tell_left, usage_error, warning};
 use std::process::ExitCode;
-use tote_engine::container::{self, State, StopOptions, Streams};
+use tote_engine::container::{self, Entry, State, StopOptions, Streams};
 use tote_engine::{EngineError, Home, HostInit, RequestError, Selection, Signal};
 use tote_options::Parsed;
 
@@ -91,6 +91,15 @@ pub(crate) fn chosen(
     parsed: &Parsed,
     fits: fn(&State) -> bool,
 ) -> Result<Vec<String>, EngineError> {
+    chosen_of(home, parsed, |entry| entry.lost.is_none() && fits(&entry.state))
+}
+
+/// Lists them as [`chosen`] does, of all containers that fit: those with unreadable records as well.
+fn chosen_of(
+    home: &Home,
+    parsed: &Parsed,
+    fits: impl Fn(&Entry) -> bool,
+) -> Result<Vec<String>, EngineError> {
     let has_filters = parsed.takes("filter");
     let mut wanted = words(parsed);
     let files = parsed.takes("cidfile").then(|| parsed.all("cidfile"));
@@ -128,9 +137,7 @@ pub(crate) fn chosen(
         };
         // The oldest come first, because others may depend on them.
         let found = tote_engine::select(home, &selection)?.into_iter().rev();
-        let found = found.filter(|entry| fits(&entry.state));
-        // A container with an unreadable record can only be named by its id.
-        let found = found.filter(|entry| entry.lost.is_none());
+        let found = found.filter(fits);
         return Ok(found.map(|entry| entry.container.id.to_string()).collect());
     }
     Ok(wanted)
@@ -255,7 +262,7 @@ pub(crate) fn unpause(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineEr
 }
 
 pub(crate) fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
-    let mut wanted = chosen(home, parsed, any)?;
+    let mut wanted = chosen_of(home, parsed, |_| true)?;
     if parsed.flag("link") {
         let refused = wanted
             .iter()
@@ -264,6 +271,7 @@ pub(crate) fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineErr
         return tell(&wanted, refused);
     }
     let (force, ignore) = (parsed.flag("force"), parsed.flag("ignore"));
+    let spared = spare_newer(home, parsed, &mut wanted);
     if let Some(timeout) = stop_timeout(parsed)? {
         if !force {
             // podman's words.
@@ -282,7 +290,23 @@ pub(crate) fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineErr
     if force || ignore {
         pass_over_missing(&mut wanted, &mut results);
     }
-    tell(&wanted, results)
+    let code = tell(&wanted, results)?;
+    Ok(tell_left(&spared).unwrap_or(code))
+}
+
+/// Takes the containers of a newer tote out of a selection: they are removed only if they are named.
+fn spare_newer(home: &Home, parsed: &Parsed, wanted: &mut Vec<String>) -> Vec<EngineError> {
+    let mut spared = Vec::new();
+    if words(parsed).is_empty() && parsed.all("cidfile").next().is_none() {
+        wanted.retain(|id| match container::newer_record(home, id) {
+            Some(error) => {
+                spared.push(error);
+                false
+            }
+            None => true,
+        });
+    }
+    spared
 }
 
 pub(crate) fn wait(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -3,7 +3,7 @@
 use crate::ask::agreed;
 use crate::home::home;
 use crate::listing::{describe_each, each_named, only_ids, show};
-use crate::tell::{print, print_made};
+use crate::tell::{print, print_made, tell_damaged, tell_left};
 use crate::words::values;
 use crate::words::words;
 use std::collections::BTreeMap;
@@ -56,6 +56,7 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     };
     let rows = tote_engine::networks(&home(parsed)?, &selection)?;
     let whole = parsed.flag("no-trunc");
+    tell_damaged(rows.iter().map(|row| &row.error));
     if only_ids(parsed) {
         let ids = rows.iter().map(|row| format!("{}\n", id_of_network(row, whole)));
         return Ok(print(&ids.collect::<String>()));
@@ -74,7 +75,7 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     Ok(each_named(parsed, |name| {
-        match tote_engine::remove_network(&home, name) {
+        match tote_engine::remove_network(&home, name, parsed.flag("force")) {
             Err(error) if parsed.flag("force") && matches!(error.part(), Some(NetworkFault::NotFound(_))) => {
                 Ok(String::new())
             }
@@ -143,9 +144,10 @@ pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if !agreed(parsed, question) {
         return Ok(ExitCode::SUCCESS);
     }
-    let removed = tote_engine::prune_networks(&home(parsed)?, &values(parsed, "filter"))?;
-    if removed.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+    let pruned = tote_engine::prune_networks(&home(parsed)?, &values(parsed, "filter"))?;
+    let mut code = ExitCode::SUCCESS;
+    if !pruned.removed.is_empty() {
+        code = print(&format!("Deleted Networks:\n{}\n\n", pruned.removed.join("\n")));
     }
-    Ok(print(&format!("Deleted Networks:\n{}\n\n", removed.join("\n"))))
+    Ok(tell_left(&pruned.errors).unwrap_or(code))
 }

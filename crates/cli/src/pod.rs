@@ -11,13 +11,13 @@ use crate::home::home;
 use crate::life::given::parse_signal;
 use crate::life::given::stop_timeout;
 use crate::listing::describe;
-use crate::tell::{engine_error, print, print_made, warning};
+use crate::tell::{engine_error, failure, print, print_made, warning};
 use crate::words::values;
 use crate::words::words;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tote_engine::container::StopOptions;
-use tote_engine::pod::{self, PodError, PodRequest};
+use tote_engine::pod::{self, PodEntry, PodError, PodRequest};
 use tote_engine::{EngineError, Home, RequestError, Signal};
 use tote_options::Parsed;
 
@@ -151,17 +151,19 @@ fn in_files(parsed: &Parsed) -> Vec<String> {
     }
 }
 
-/// Lists the pods that the command names: by name, by files with ids, the latest, or all.
-fn wanted(parsed: &Parsed, home: &Home) -> Result<Vec<String>, EngineError> {
+/// Lists the pods that the command names: by name, by files with ids, the latest, or all that `fit`.
+fn wanted(
+    parsed: &Parsed,
+    home: &Home,
+    fits: impl Fn(&PodEntry) -> bool,
+) -> Result<Vec<String>, EngineError> {
     let mut wanted = words(parsed);
     for path in in_files(parsed) {
         wanted.push(id_in(&path)?);
     }
-    // A pod with an unreadable record can only be named by its id.
     let ids = || {
-        let pods = pod::list(home)?.into_iter();
-        let readable = pods.filter(|entry| !entry.pod.name.is_empty());
-        Ok::<Vec<String>, EngineError>(readable.map(|entry| entry.pod.id.to_string()).collect())
+        let pods = pod::list(home)?.into_iter().filter(fits);
+        Ok::<Vec<String>, EngineError>(pods.map(|entry| entry.pod.id.to_string()).collect())
     };
     let more = if flag(parsed, "all") {
         ids()?
@@ -189,11 +191,21 @@ fn tell_all(errors: &[EngineError]) -> ExitCode {
 fn each(
     parsed: &Parsed,
     passes: bool,
+    act: impl FnMut(&Home, &str) -> Result<String, Vec<EngineError>>,
+) -> Result<ExitCode, EngineError> {
+    each_of(parsed, passes, |entry| entry.damaged.is_none(), act)
+}
+
+/// Calls `act` as [`each`] does; `--all` means the pods that fit.
+fn each_of(
+    parsed: &Parsed,
+    passes: bool,
+    fits: impl Fn(&PodEntry) -> bool,
     mut act: impl FnMut(&Home, &str) -> Result<String, Vec<EngineError>>,
 ) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let mut code = ExitCode::SUCCESS;
-    for wanted in wanted(parsed, &home)? {
+    for wanted in wanted(parsed, &home, fits)? {
         match act(&home, &wanted) {
             Ok(text) => {
                 print(&format!("{text}\n"));
@@ -265,9 +277,13 @@ pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let text = "--force option must be specified to use the --time option";
         return Err(EngineError::Usage(text.to_owned()));
     }
-    let code = each(parsed, force || parsed.flag("ignore"), |home, wanted| {
+    let spared = spared(parsed)?;
+    let passes = force || parsed.flag("ignore");
+    let fits = |entry: &PodEntry| !entry.damaged.as_ref().is_some_and(|damaged| damaged.newer);
+    let code = each_of(parsed, passes, fits, |home, wanted| {
         pod::remove(home, wanted, force, timeout).map(|id| id.to_string())
     })?;
+    let code = if spared { ExitCode::FAILURE } else { code };
     if code == ExitCode::SUCCESS {
         // podman removes the files too, once their pods are removed.
         for path in in_files(parsed) {
@@ -275,6 +291,19 @@ pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         }
     }
     Ok(code)
+}
+
+/// Reports the pods of a newer tote that `pod rm --all` leaves: they are removed only if they are named.
+fn spared(parsed: &Parsed) -> Result<bool, EngineError> {
+    if !flag(parsed, "all") {
+        return Ok(false);
+    }
+    let damaged = pod::list(&home(parsed)?)?.into_iter();
+    let newer = damaged
+        .filter_map(|entry| entry.damaged)
+        .filter(|damaged| damaged.newer);
+    let reports = newer.map(|damaged| failure(&damaged.reason, None, 1));
+    Ok(reports.count() > 0)
 }
 
 pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -299,7 +328,7 @@ pub(crate) fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     let (mut found, mut errors) = (Vec::new(), Vec::new());
-    for wanted in wanted(parsed, &home)? {
+    for wanted in wanted(parsed, &home, |entry| entry.damaged.is_none())? {
         match pod::find(&home, &wanted) {
             Ok(entry) => found.push(tote_view::pod_details(&home, &entry)),
             Err(error) => errors.push(error),

@@ -2,7 +2,7 @@
 
 use crate::home::home;
 use crate::listing::{describe, each_named, only_ids, show};
-use crate::tell::{engine_error, failure, print, warning};
+use crate::tell::{engine_error, failure, print, tell_damaged, warning};
 use crate::words::words;
 use std::process::ExitCode;
 use tote_engine::{EngineError, FillRequest, Home, HostInit, Image, PoolRun, Timings, chain};
@@ -46,6 +46,7 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         return Ok(print(&lines.collect::<String>()));
     }
     let rows = tote_engine::pools(&home)?;
+    tell_damaged(rows.iter().filter(|row| row.damaged).map(|row| &row.error));
     Ok(show(&tote_view::pools(&rows), parsed))
 }
 
@@ -54,7 +55,10 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let rows = tote_engine::pools(&home)?;
     let (mut found, mut code) = (Vec::new(), None);
     for name in words(parsed) {
-        match rows.iter().find(|row| row.pool.name.as_str() == name) {
+        match rows
+            .iter()
+            .find(|row| row.pool.name.as_str() == name && !row.damaged)
+        {
             Some(row) => found.push(tote_view::pool(row)),
             None => code = Some(missing(&home, &name)),
         }

@@ -2,12 +2,12 @@
 
 use crate::home::home;
 use crate::listing::{describe_each, each_named, only_ids, show};
-use crate::tell::{engine_error, print, print_made};
+use crate::tell::{engine_error, print, print_made, tell_damaged, tell_left};
 use crate::words::{values, words};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::process::ExitCode;
-use tote_engine::{EngineError, NewSecret, SecretFault};
+use tote_engine::{EngineError, NewSecret, SecretFault, SecretRow};
 use tote_options::Parsed;
 
 /// The most bytes of a secret that are read: more than it may have.
@@ -78,11 +78,17 @@ pub(crate) fn exists(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let rows = tote_engine::secrets(&home(parsed)?, &values(parsed, "filter"))?;
+    tell_damaged(rows.iter().map(|row| &row.error));
     if only_ids(parsed) {
-        let ids = rows.iter().map(|row| format!("{}\n", row.id));
+        let ids = rows.iter().map(|row| format!("{}\n", handle(row)));
         return Ok(print(&ids.collect::<String>()));
     }
     Ok(show(&tote_view::secrets(&rows), parsed))
+}
+
+/// Returns the id by which commands find a secret; the name of one that cannot be used.
+fn handle(row: &SecretRow) -> &str {
+    if row.id.is_empty() { &row.name } else { &row.id }
 }
 
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -109,14 +115,19 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
     if parsed.flag("all") {
-        let mut removed = String::new();
+        let (mut removed, mut errors) = (String::new(), Vec::new());
         for row in tote_engine::secrets(&home, &[])? {
-            removed += &(tote_engine::remove_secret(&home, &row.id)? + "\n");
+            // A secret of a newer tote goes only if it is named.
+            match tote_engine::remove_secret(&home, handle(&row), false) {
+                Ok(id) => removed += &(id + "\n"),
+                Err(error) => errors.push(error),
+            }
         }
-        return Ok(print(&removed));
+        let code = print(&removed);
+        return Ok(tell_left(&errors).unwrap_or(code));
     }
     Ok(each_named(parsed, |name| {
-        match tote_engine::remove_secret(&home, name) {
+        match tote_engine::remove_secret(&home, name, parsed.flag("force")) {
             Err(error) if parsed.flag("ignore") && matches!(error.part(), Some(SecretFault::Missing(_))) => {
                 Ok(String::new())
             }

@@ -101,6 +101,21 @@ pub(crate) fn warning(text: &str) {
     say(&format!("tote: warning: {}\n", one_line(text)));
 }
 
+/// Warns of the objects in a list that cannot be used; the reasons of the others are empty.
+pub(crate) fn tell_damaged<'a>(reasons: impl IntoIterator<Item = &'a String>) {
+    for reason in reasons.into_iter().filter(|reason| !reason.is_empty()) {
+        warning(reason);
+    }
+}
+
+/// Reports what a pruning could not remove; `None` if there was nothing.
+pub(crate) fn tell_left(errors: &[EngineError]) -> Option<ExitCode> {
+    for error in errors {
+        engine_error(error);
+    }
+    (!errors.is_empty()).then_some(ExitCode::FAILURE)
+}
+
 /// Writes to standard error; a failure is ignored, because it could not be reported.
 pub(crate) fn say(text: &str) {
     use std::io::Write as _;

@@ -2,7 +2,7 @@
 
 use crate::home::home;
 use crate::listing::{each_named, only_ids, show};
-use crate::tell::{print, print_made};
+use crate::tell::{print, print_made, warning};
 use std::process::ExitCode;
 use tote_engine::EngineError;
 use tote_options::Parsed;
@@ -19,6 +19,9 @@ pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 /// Runs `tote vm template ls`.
 pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let rows = tote_engine::vm_templates(&home(parsed)?)?;
+    for damaged in rows.iter().filter_map(|row| row.damaged.as_ref()) {
+        warning(&damaged.told());
+    }
     if only_ids(parsed) {
         let lines = rows.iter().map(|row| format!("{}\n", row.template.id));
         return Ok(print(&lines.collect::<String>()));

@@ -4,7 +4,7 @@ use crate::ask::agreed;
 use crate::home::home;
 use crate::listing::{describe_each, each_named, only_ids, show};
 use crate::output::{archive_to, reading};
-use crate::tell::{print, print_made};
+use crate::tell::{print, print_made, tell_damaged, tell_left};
 use crate::words::values;
 use crate::words::words;
 use std::collections::BTreeMap;
@@ -79,6 +79,7 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         filters: values(parsed, "filter"),
     };
     let rows = tote_engine::volumes(&home(parsed)?, &selection)?;
+    tell_damaged(rows.iter().map(|row| &row.error));
     if only_ids(parsed) {
         let names = rows.iter().map(|row| format!("{}\n", row.name));
         return Ok(print(&names.collect::<String>()));
@@ -118,8 +119,9 @@ pub(crate) fn prune(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if !pruned.removed.is_empty() {
         output = format!("Deleted Volumes:\n{}\n\n", pruned.removed.join("\n"));
     }
-    Ok(print(&format!(
+    let printed = print(&format!(
         "{output}Total reclaimed space: {}\n",
         size(pruned.bytes)
-    )))
+    ));
+    Ok(tell_left(&pruned.errors).unwrap_or(printed))
 }

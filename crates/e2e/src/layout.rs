@@ -1,7 +1,8 @@
 //! Comparison of state roots with the map of their files in `docs/state.md`.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -10,11 +11,14 @@ const DOCUMENT: &str = include_str!("../../../docs/state.md");
 
 const BEGIN: &str = "```layout\n";
 
+fn block() -> &'static str {
+    let block = DOCUMENT.split_once(BEGIN).map_or("", |(_, rest)| rest);
+    block.split_once("```").map_or("", |(block, _)| block)
+}
+
 /// Returns the patterns of the map. Further lines of a description are indented.
 fn patterns() -> impl Iterator<Item = &'static str> {
-    let block = DOCUMENT.split_once(BEGIN).map_or("", |(_, rest)| rest);
-    let block = block.split_once("```").map_or("", |(block, _)| block);
-    block
+    block()
         .lines()
         .filter(|line| !line.starts_with(' '))
         .filter_map(|line| line.split(' ').next())
@@ -99,6 +103,48 @@ fn stands_for(word: &str, text: &str) -> bool {
     }
 }
 
+/// Lists the patterns of the files that only their owner may read and write, which have mode 0600 in the map.
+#[cfg(test)]
+pub(crate) fn files_of_the_owner() -> impl Iterator<Item = &'static str> {
+    block()
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let pattern = words.next()?;
+            (words.next() == Some("0600")).then_some(pattern)
+        })
+}
+
+/// Lists the files and directories of a state root that fit a pattern of the map, which has to be in it.
+pub(crate) fn matching(root: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
+    ensure!(
+        patterns().any(|other| other == pattern),
+        "the map has no {pattern}"
+    );
+    let mut found = vec![root.to_owned()];
+    for part in pattern.split('/') {
+        let mut below = Vec::new();
+        for dir in found {
+            let entries = match fs::read_dir(&dir) {
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                entries => entries.with_context(|| format!("list {}", dir.display()))?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                if fits(part, &entry.file_name().to_string_lossy()) {
+                    below.push(entry.path());
+                }
+            }
+        }
+        found = below;
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// Lists the files and directories of a state root that no line of the map explains.
 pub(crate) fn unexplained(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -110,7 +156,7 @@ pub(crate) fn unexplained(root: &Path) -> Result<Vec<PathBuf>> {
 fn walk(dir: &Path, path: &str, found: &mut Vec<PathBuf>) -> Result<()> {
     let fail = || format!("list {}", dir.display());
     let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.with_context(fail)?,
     };
     for entry in entries {

@@ -48,8 +48,8 @@ pub use machine::{
 pub use mounted::{MountRow, mount, mounts, unmount};
 pub use network::{
     ConnectFault, ConnectRequest, Endpoint as NetworkEndpoint, NetworkDetails, NetworkFault, NetworkMember,
-    NetworkRange, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, RefusedDestination,
-    RootlessFault, add_ports, connect as connect_network, create as create_network,
+    NetworkRange, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, PrunedNetworks,
+    RefusedDestination, RootlessFault, add_ports, connect as connect_network, create as create_network,
     disconnect as disconnect_network, egress_log, exists as has_network, inspect as inspect_network,
     names as network_names, networks, prune as prune_networks, remove as remove_network, remove_ports,
 };
@@ -133,6 +133,8 @@ pub use tote_runtime::{Timings, prepare_seal, terminal_size, wait_while_read};
 pub use tote_sandbox::ALL_CAPABILITIES;
 pub use tote_slim::{FileFate, Part, ProbeReport, Report as SlimReport, RunReport};
 pub use tote_spec::{Process, Spec, VERSION as OCI_VERSION};
+pub use tote_state::record::Damaged;
+pub use tote_state::records::Records;
 pub use tote_state::{Caller, Home, StateError};
 pub use tote_store::ImageUsage;
 pub use tote_sys::{arguments, chain, entry, tell_long_waits};

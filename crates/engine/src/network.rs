@@ -6,23 +6,24 @@ pub(crate) use tote_networks::{
 };
 pub use tote_networks::{
     ConnectFault, ConnectRequest, Endpoint, NetworkDetails, NetworkFault, NetworkMember, NetworkRange,
-    NetworkRequest, NetworkRow, NetworkSelection, PortRecord, RefusedDestination, RootlessFault, add_ports,
-    connect, create, disconnect, egress_log, exists, inspect, names, networks, remove_ports,
+    NetworkRequest, NetworkRow, NetworkSelection, PortRecord, PrunedNetworks, RefusedDestination,
+    RootlessFault, add_ports, connect, create, disconnect, egress_log, exists, inspect, names, networks,
+    remove_ports,
 };
 
-/// Removes a network that no container is in; gives its name.
+/// Removes a network that no container is in; gives its name. A network that a newer tote has made needs `force`.
 ///
 /// # Errors
 /// [`NetworkFault`], and [`EngineError::State`].
-pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
-    tote_networks::remove(home, wanted, &|home| drop(container::sweep(home)))
+pub fn remove(home: &Home, wanted: &str, force: bool) -> Result<String, EngineError> {
+    tote_networks::remove(home, wanted, force, &|home| drop(container::sweep(home)))
 }
 
-/// Removes the networks without containers that match the filters, which are those of the other prune commands. Returns
-/// their names.
+/// Removes the networks without containers that match the filters, which are those of the other prune commands, and
+/// lost ones.
 ///
 /// # Errors
 /// `PruneFault::Filter`; [`EngineError`] if the networks cannot be listed.
-pub fn prune(home: &Home, filters: &[String]) -> Result<Vec<String>, EngineError> {
+pub fn prune(home: &Home, filters: &[String]) -> Result<PrunedNetworks, EngineError> {
     tote_networks::prune(home, filters, &|home| drop(container::sweep(home)))
 }

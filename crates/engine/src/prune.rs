@@ -3,7 +3,7 @@
 use crate::container;
 use crate::volume::{PrunedVolumes, prune as prune_volumes};
 use crate::{EngineError, Home};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tote_builder::{BuildsPruned, PruneBuilds, Room, prune_builds};
 use tote_bundle::ContainerId;
 use tote_closures::{Pruned, prune_images};
@@ -43,6 +43,14 @@ pub struct PrunedSystem {
 }
 
 impl PrunedSystem {
+    /// Result of a part of the pruning, whose failure keeps no other part from being done.
+    fn part<T: Default>(&mut self, done: Result<T, EngineError>) -> T {
+        done.unwrap_or_else(|error| {
+            self.errors.push(error);
+            T::default()
+        })
+    }
+
     /// Bytes on disk.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -87,10 +95,20 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
         ..PrunedSystem::default()
     };
     if request.volumes {
-        pruned.volumes = prune_volumes(home, false, &request.filters)?;
+        let volumes = prune_volumes(home, false, &request.filters);
+        pruned.volumes = pruned.part(volumes);
     }
-    pruned.networks = crate::network::prune(home, &request.filters)?;
-    pruned.images = prune_images(home, request.all, &request.filters)?;
+    let networks = crate::network::prune(home, &request.filters);
+    let networks = pruned.part(networks);
+    pruned.networks = networks.removed;
+    let images = prune_images(home, request.all, &request.filters);
+    pruned.images = pruned.part(images);
+    let parts = [
+        networks.errors,
+        std::mem::take(&mut pruned.volumes.errors),
+        std::mem::take(&mut pruned.images.errors),
+    ];
+    pruned.errors.extend(parts.into_iter().flatten());
     if request.all {
         pruned.errors.extend(crate::rootfs::forget_skeletons(home).err());
         pruned.errors.extend(tote_debug::forget_launchers(home).err());
@@ -103,8 +121,12 @@ pub fn prune_system(home: &Home, request: &PruneRequest) -> Result<PrunedSystem,
             unused_for: filters.age(),
             room: Room::default(),
         };
-        pruned.builds = prune_builds(home, &builds)?;
+        let builds = prune_builds(home, &builds);
+        pruned.builds = pruned.part(builds);
     }
+    // What several parts say of one object is said once.
+    let mut said = BTreeSet::new();
+    pruned.errors.retain(|error| said.insert(tote_sys::chain(error)));
     Ok(pruned)
 }
 

@@ -3,6 +3,7 @@
 use super::NetworkFault;
 use super::driver::NetworkDriver;
 use super::error::{AddressFault, DriverFault};
+use super::idle::has_members;
 use super::options;
 use super::record::{self, Addresses, Network, is_name};
 use super::rootless;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, POD_NETWORK, UNSAID};
 use tote_network::{Address, Prefix, Subnet, Subnet6};
+use tote_state::StateError;
 use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::record::now;
@@ -60,7 +62,7 @@ pub fn create(home: &Home, request: &NetworkRequest) -> Result<String, EngineErr
         ..described(home, &request.name, driver, &asked, asked6.as_ref())?
     };
     let is_taken = |other: &Network| other.bridge() == network.bridge();
-    if let Some(other) = record::all(home)?.into_iter().find(is_taken) {
+    if let Some(other) = record::usable(home)?.find(is_taken) {
         return Err(DriverFault::BridgeTaken {
             bridge: network.bridge(),
             network: other.name,
@@ -223,11 +225,18 @@ fn local(id: &ContainerId) -> Option<Subnet6> {
     Prefix::around(bytes.into(), 64)
 }
 
-/// The default network, which is made at its first use. It keeps its subnet until the machine gets a route to it at a time when the
-/// network has no container. The caller holds the lock.
+/// The default network, which is made at its first use, and anew if its record is lost while no container is in it. It keeps its
+/// subnet until the machine gets a route to it at a time when the network has no container. The caller holds the lock.
 pub(crate) fn default_network(home: &Home) -> Result<Network, EngineError> {
-    if let Some(network) = Network::read(home, DEFAULT_NETWORK)? {
-        return Ok(network);
+    match Network::read(home, DEFAULT_NETWORK) {
+        Ok(Some(network)) => return Ok(network),
+        Ok(None) => {}
+        Err(EngineError::State(StateError::Damaged(damaged)))
+            if damaged.why.is_lost() && !has_members(home, DEFAULT_NETWORK)? =>
+        {
+            record::remove(home, DEFAULT_NETWORK)?;
+        }
+        Err(error) => return Err(error),
     }
     let network = described(
         home,
@@ -261,7 +270,8 @@ struct Taken {
 
 impl Taken {
     fn read(home: &Home, ipv6: bool) -> Result<Self, EngineError> {
-        let networks = record::all(home)?;
+        // A network that cannot be used has its subnet no more, unless a container is in it: then its bridge has a route.
+        let networks: Vec<_> = record::usable(home)?.collect();
         let own = |network: &Network| (network.name.clone(), network.ipv4.subnet);
         let own6 = |network: &Network| Some((network.name.clone(), network.ipv6?.subnet));
         let mut taken = Self::default();

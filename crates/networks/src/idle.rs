@@ -1,7 +1,7 @@
 //! The end of a network that has no container left.
 
 use super::NetworkFault;
-use super::record::{self, Network};
+use super::record::{self, Network, UpRecord};
 use super::rootless;
 use crate::{EngineError, Home};
 use std::time::Duration;
@@ -41,22 +41,30 @@ pub(crate) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
     if has_members(home, name)? {
         return Ok(());
     }
-    if let Some(record) = Network::read(home, name)? {
-        if !record.driver.has_bridge() {
-            // Nothing of it is on the host.
-            best_effort(std::fs::remove_file(record::mark(home, name)));
-            return Ok(());
-        }
-        let bridge = (&*record.bridge(), &*record.alias(), record.ipv4.subnet);
-        let down = tote_network::take_down(bridge, &record::note(home), record::is_last_up(home, name)?);
-        down.map_err(|source| {
-            let network = name.to_owned();
-            NetworkFault::Down { network, source }
-        })?;
-    } else if record::is_name(name) {
-        record::remove_dir(home, name)?;
+    match record::read_up(home, name)? {
+        UpRecord::Known(record) => lower(home, &record)?,
+        UpRecord::Missing if record::is_name(name) => record::remove_dir(home, name)?,
+        // It was not up: the mark of one that is has a copy of the record.
+        UpRecord::Missing | UpRecord::Damaged => {}
     }
     best_effort(std::fs::remove_file(record::mark(home, name)));
+    Ok(())
+}
+
+/// Removes the bridge of a network, with what belongs to it; other drivers have nothing on the host.
+fn lower(home: &Home, record: &Network) -> Result<(), EngineError> {
+    if record.driver.has_bridge() {
+        let bridge = (&*record.bridge(), &*record.alias(), record.ipv4.subnet);
+        let down = tote_network::take_down(
+            bridge,
+            &record::note(home),
+            record::is_last_up(home, &record.name)?,
+        );
+        down.map_err(|source| {
+            let network = record.name.clone();
+            NetworkFault::Down { network, source }
+        })?;
+    }
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use crate::container::record_lock::Change;
 use crate::container::{Container, State, link_text};
 use crate::{EngineError, Home};
 use tote_bundle::ContainerId;
+use tote_state::record::Damaged;
 use tote_state::record::{is_there, names_in};
 use tote_sys::best_effort;
 
@@ -49,7 +50,13 @@ fn mend(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
     }
     let options = container.run_options()?;
     let mut idle = Vec::new();
-    for network in record::all(home)? {
+    let networks = record::all(home)?;
+    let has = |damaged: &Damaged| state.networks.iter().any(|one| one.network == damaged.name);
+    if networks.damaged.iter().any(has) {
+        // How the container is connected with it cannot be known: the mark stays until the network is removed.
+        return Ok(false);
+    }
+    for (_, network) in networks.whole {
         let is_in = state.networks.iter().any(|one| one.network_id == network.id);
         if is_in && position(home, &options, &network).is_none() {
             unplug(home, id, &mut state, &network)?;

@@ -61,7 +61,7 @@ pub use ports::{add_ports, remove_ports};
 pub use record::{UP, name_of};
 pub use refused::refused;
 pub use refused::{RefusedDestination, egress_log};
-pub use remove::{prune, remove};
+pub use remove::{PrunedNetworks, prune, remove};
 pub use rootless::{apart, enter_for, enter_network, enter_user, unavailable};
 pub use tote_network::TUN;
 pub use tote_records::network::{Endpoint, Endpoint6, NetworkDriver, PortRecord, ports_of};

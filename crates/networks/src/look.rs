@@ -1,6 +1,7 @@
 //! Lists and descriptions of networks and their members.
 
 use super::NetworkFault;
+use super::error::fault_of;
 use super::record::{self, Addresses, Network};
 use crate::container::{self, link_text};
 use crate::{EngineError, Home};
@@ -10,6 +11,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, RunOptions};
 use tote_network::{Address, Mac};
 use tote_records::look::{Pattern, has_label, label};
+use tote_state::StateError;
+use tote_state::record::Damaged;
 
 /// Which networks to list: filters of one key are alternatives, and one of each key must apply.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +38,8 @@ pub struct NetworkRow {
     pub ipv6: bool,
     /// `--label`
     pub labels: BTreeMap<String, String>,
+    /// Why it cannot be used, and what to do about it; empty for a network that can.
+    pub error: String,
 }
 
 /// A network with all that a description of it tells.
@@ -93,7 +98,22 @@ fn builtin(name: &str) -> Option<NetworkRow> {
         internal: false,
         ipv6: false,
         labels: BTreeMap::new(),
+        error: String::new(),
     })
+}
+
+/// The row of a network whose record cannot be used: its name is known.
+fn damaged_row(damaged: &Damaged) -> NetworkRow {
+    NetworkRow {
+        name: damaged.name.clone(),
+        id: String::new(),
+        driver: "damaged",
+        created: 0,
+        internal: false,
+        ipv6: false,
+        labels: BTreeMap::new(),
+        error: damaged.told(),
+    }
 }
 
 fn row(network: Network) -> NetworkRow {
@@ -105,14 +125,18 @@ fn row(network: Network) -> NetworkRow {
         internal: network.internal,
         ipv6: network.ipv6.is_some(),
         labels: network.labels,
+        error: String::new(),
     }
 }
 
 /// Names of networks, as far as they can be had.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
-    let own = record::all(home).unwrap_or_default();
-    let mut names: Vec<_> = own.into_iter().map(|network| network.name).collect();
+    let mut names = Vec::new();
+    if let Ok(own) = record::all(home) {
+        names.extend(own.whole.into_iter().map(|(name, _)| name));
+        names.extend(own.damaged.into_iter().map(|damaged| damaged.name));
+    }
     names.extend([DEFAULT_NETWORK, "host", "none"].map(str::to_owned));
     names.sort();
     names.dedup();
@@ -128,7 +152,7 @@ pub fn exists(home: &Home, wanted: &str) -> Result<bool, EngineError> {
         return Ok(true);
     }
     match record::find(home, wanted) {
-        Ok(_) => Ok(true),
+        Ok(_) | Err(EngineError::State(StateError::Damaged(_))) => Ok(true),
         Err(error) if error.part().is_some_and(NetworkFault::is_missing) => Ok(false),
         Err(error) => Err(error),
     }
@@ -145,6 +169,7 @@ pub fn networks(home: &Home, selection: &NetworkSelection) -> Result<Vec<Network
     if super::rootless::unavailable(home).is_none()
         && let Err(error) = make_default(home)
         && !error.is_full()
+        && !matches!(error, EngineError::State(StateError::Damaged(_)))
     {
         return Err(error);
     }
@@ -153,7 +178,9 @@ pub fn networks(home: &Home, selection: &NetworkSelection) -> Result<Vec<Network
     } else {
         Vec::new()
     };
-    let mut rows: Vec<_> = record::all(home)?.into_iter().map(row).collect();
+    let own = record::all(home)?;
+    let mut rows: Vec<_> = own.whole.into_iter().map(|(_, network)| row(network)).collect();
+    rows.extend(own.damaged.iter().map(damaged_row));
     rows.extend(["host", "none"].into_iter().filter_map(builtin));
     rows.sort_by(|one, other| one.name.cmp(&other.name));
     rows.retain(|row| {
@@ -226,7 +253,7 @@ impl Filter {
 /// The networks that some container names, whether it runs or not.
 pub(crate) fn used(home: &Home) -> Result<Vec<String>, EngineError> {
     let mut used = Vec::new();
-    for entry in container::list_whole(home)? {
+    for entry in container::list_startable(home)? {
         let options: RunOptions = entry.container.run_options()?;
         let attachments = options.network.attachments().iter();
         used.extend(attachments.map(|attachment| attachment.network.clone()));
@@ -245,11 +272,9 @@ pub(crate) struct Member {
 }
 
 /// The containers that are in a network now.
-pub(crate) fn members(home: &Home, network: &Network) -> Result<Vec<Member>, EngineError> {
-    let leases = network.leases(home).all().map_err(|source| {
-        let network = network.name.clone();
-        NetworkFault::Lease { network, source }
-    })?;
+pub(crate) fn members(home: &Home, network: &str) -> Result<Vec<Member>, EngineError> {
+    let leases = record::leases(home, network).all();
+    let leases = leases.map_err(|source| fault_of(network, source))?;
     if leases.is_empty() {
         return Ok(Vec::new());
     }
@@ -274,7 +299,7 @@ pub(crate) fn members(home: &Home, network: &Network) -> Result<Vec<Member>, Eng
             }
         };
         let mut endpoints = entry.into_iter().flat_map(|entry| &entry.state.networks);
-        let endpoint = endpoints.find(|endpoint| endpoint.network == network.name);
+        let endpoint = endpoints.find(|endpoint| endpoint.network == network);
         let mac = endpoint.map_or_else(|| Mac::of(address).to_string(), |endpoint| endpoint.mac.clone());
         Some(Member {
             id,
@@ -305,7 +330,7 @@ pub fn inspect(home: &Home, wanted: &str) -> Result<NetworkDetails, EngineError>
         make_default(home)?;
     }
     let network = record::find(home, wanted)?;
-    let members = members(home, &network)?.into_iter().map(|member| {
+    let members = members(home, &network.name)?.into_iter().map(|member| {
         let ipv6 = member.ipv6.zip(network.ipv6);
         NetworkMember {
             ipv4: format!("{}/{}", member.address, network.ipv4.subnet.prefix()),

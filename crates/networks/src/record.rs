@@ -13,14 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tote_bundle::NetworkMode;
 use tote_network::{Address, Leases, Prefix};
+use tote_state::StateError;
 use tote_state::closed;
 use tote_state::events::Event;
 use tote_state::locked::{is_full_disk, locked_within};
+use tote_state::record::Kind;
 use tote_state::record::names_in;
+use tote_state::records::{self, Records};
 use tote_sys::best_effort;
 
 /// The record in a network's directory.
 const FILE: &str = "network.json";
+
+const KIND: Kind = Kind {
+    noun: "network",
+    remove: "tote network rm",
+};
 
 /// A network as it was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +93,7 @@ impl Network {
 
     /// The record of a network; `None` where no network has that name.
     pub(crate) fn read(home: &Home, name: &str) -> Result<Option<Self>, EngineError> {
-        Ok(tote_state::record::read(&dir(home, name).join(FILE))?)
+        Ok(KIND.read(name, &dir(home, name).join(FILE))?)
     }
 
     /// Writes it down. The caller holds the lock.
@@ -101,14 +109,6 @@ impl Network {
         Ok(())
     }
 
-    /// Removes what is written down. The caller holds the lock, and has seen that no container has a lease.
-    pub(crate) fn remove(&self, home: &Home) -> Result<(), EngineError> {
-        let record = dir(home, &self.name).join(FILE);
-        tote_sys::remove_file(&record).map_err(EngineError::file("remove", record))?;
-        fault::point("network-unrecorded");
-        remove_dir(home, &self.name)
-    }
-
     pub(crate) fn leases(&self, home: &Home) -> Leases {
         leases(home, &self.name)
     }
@@ -117,6 +117,13 @@ impl Network {
 /// The leases of the network of that name.
 pub(crate) fn leases(home: &Home, name: &str) -> Leases {
     Leases::new(lease_dir(home, name))
+}
+
+/// Removes what is written down of a network. The caller holds the lock, and has seen that no container has a lease.
+pub(crate) fn remove(home: &Home, name: &str) -> Result<(), EngineError> {
+    tote_state::record::remove(&dir(home, name).join(FILE))?;
+    fault::point("network-unrecorded");
+    remove_dir(home, name)
 }
 
 /// Removes the directory of a network whose record is gone, if it is there. The caller holds the lock.
@@ -166,6 +173,46 @@ pub(crate) fn mark_removal(mark: &Path) -> Result<(), EngineError> {
     }
 }
 
+/// Marks a network as up, with a copy of its record, by which it is taken down if the record is lost meanwhile. A full disk has no room
+/// for the copy.
+pub(crate) fn mark_up(home: &Home, network: &Network) -> Result<(), EngineError> {
+    let mark = mark(home, &network.name);
+    let copy = tote_state::record::text(network).map_err(EngineError::file("make", &mark))?;
+    match closed::write(&mark, copy) {
+        Err(error) if is_full_disk(&error) => put_mark(home, &network.name),
+        written => written.map_err(EngineError::file("make", mark)),
+    }
+}
+
+/// The copy in the mark of a network that is up; `None` without a mark, or without a copy in it.
+fn marked(home: &Home, name: &str) -> Option<Network> {
+    let mark = mark(home, name);
+    let text = tote_state::short::read(&mark).ok()?;
+    tote_state::record::parse(&mark, &text).ok()
+}
+
+/// The record of a network that may be up: of a lost record, the copy in the mark, if there is one.
+pub(crate) fn read_up(home: &Home, name: &str) -> Result<UpRecord, EngineError> {
+    match Network::read(home, name) {
+        Ok(Some(network)) => Ok(UpRecord::Known(Box::new(network))),
+        Ok(None) => Ok(UpRecord::Missing),
+        Err(EngineError::State(StateError::Damaged(_))) => {
+            Ok(marked(home, name).map_or(UpRecord::Damaged, |network| UpRecord::Known(Box::new(network))))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Record of a network that may be up.
+pub(crate) enum UpRecord {
+    /// The record, or a copy.
+    Known(Box<Network>),
+    /// No record.
+    Missing,
+    /// A record that cannot be used, without a copy.
+    Damaged,
+}
+
 /// The file that says so.
 pub(crate) fn mark(home: &Home, name: &str) -> PathBuf {
     home.live().join(format!("{name}{UP}"))
@@ -204,12 +251,14 @@ pub(crate) fn try_lock(home: &Home) -> Result<Option<File>, EngineError> {
 const LOCK: &str = ".lock";
 
 /// Every network that is written down, by name; the default one only where it has been used.
-pub(crate) fn all(home: &Home) -> Result<Vec<Network>, EngineError> {
-    let mut names = names_in(&home.networks())?;
-    names.retain(|name| is_name(name));
-    names.sort();
-    let networks = names.iter().map(|name| Network::read(home, name));
-    networks.filter_map(Result::transpose).collect()
+pub(crate) fn all(home: &Home) -> Result<Records<Network>, EngineError> {
+    let place = |name: &str| is_name(name).then(|| (name.to_owned(), dir(home, name).join(FILE)));
+    Ok(records::list(KIND, &home.networks(), place)?)
+}
+
+/// Every network whose record can be used, for decisions that no other network can concern.
+pub(crate) fn usable(home: &Home) -> Result<impl Iterator<Item = Network>, EngineError> {
+    Ok(all(home)?.whole.into_iter().map(|(_, network)| network))
 }
 
 /// Returns the name of a network that is named by the beginning of its id; any other text is returned as it is.
@@ -235,7 +284,7 @@ pub(crate) fn find(home: &Home, wanted: &str) -> Result<Network, EngineError> {
     {
         return Ok(network);
     }
-    let mut found = all(home)?.into_iter().filter(|network| {
+    let mut found = usable(home)?.filter(|network| {
         let is_number = wanted.bytes().all(|byte| byte.is_ascii_hexdigit());
         !wanted.is_empty() && is_number && network.id.starts_with(wanted)
     });

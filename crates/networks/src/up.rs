@@ -46,7 +46,7 @@ fn is_in_the_way(error: &EngineError) -> bool {
 
 /// Brings a network up, with a mark that says so.
 pub(crate) fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
-    record::put_mark(home, &network.name)?;
+    record::mark_up(home, network)?;
     let bridge = Bridge {
         name: &network.bridge(),
         alias: &network.alias(),

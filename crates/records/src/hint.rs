@@ -18,6 +18,7 @@ pub(crate) fn of(error: &EngineError) -> Option<String> {
         EngineError::Pod(error) => error.hint(),
         EngineError::Pool(error) => error.hint(),
         EngineError::Store(error) => for_store(error).map(str::to_owned),
+        EngineError::State(StateError::Damaged(damaged)) => Some(damaged.hint()),
         EngineError::State(error) => for_state(error).map(str::to_owned),
         EngineError::Part(part) => part.hint(),
         _ => None,

@@ -27,7 +27,7 @@ impl EngineError {
             }) if source.kind() == std::io::ErrorKind::NotFound => 127,
             Self::Container(_)
             | Self::Look(_)
-            | Self::State(StateError::Record(_))
+            | Self::State(StateError::Record(_) | StateError::Damaged(_))
             | Self::Image(ImageFault::Images(ImagesError::OtherPlatform { .. }))
             | Self::Request(RequestError::NotATerminal | RequestError::Prune(_)) => 1,
             Self::Life(error) => error.exit_code(),

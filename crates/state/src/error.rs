@@ -1,7 +1,7 @@
 //! Errors about the state root and its files.
 
 use crate::locked::is_full_disk;
-use crate::record::RecordError;
+use crate::record::{Damaged, RecordError};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use tote_sys::Errno;
@@ -69,12 +69,21 @@ pub enum StateError {
     /// A record exists but cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// An object whose record exists and cannot be used.
+    #[error(transparent)]
+    Damaged(Box<Damaged>),
     /// The kernel did not say whether a process still exists.
     #[error("cannot look at the container's process")]
     Process(#[source] Errno),
     /// The kernel gives no random bytes.
     #[error("cannot make an id")]
     Id(#[source] Errno),
+}
+
+impl From<Damaged> for StateError {
+    fn from(damaged: Damaged) -> Self {
+        Self::Damaged(Box::new(damaged))
+    }
 }
 
 impl StateError {

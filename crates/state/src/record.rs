@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
-use tote_sys::best_effort;
+use tote_sys::{Errno, best_effort};
 
 /// Version of the records that this tote writes and reads; a record without a number is of this version. A tote
 /// that changes the meaning of records writes another number as `version` into them.
@@ -51,6 +51,147 @@ pub enum RecordError {
     },
 }
 
+impl RecordError {
+    /// True for the record of a newer tote.
+    #[must_use]
+    pub const fn is_newer(&self) -> bool {
+        matches!(self, Self::Newer { .. })
+    }
+
+    /// True if the machine lacks something at the moment, such as descriptors: the same read may succeed a moment later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        let passing = [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOMEM,
+            Errno::INTR,
+            Errno::AGAIN,
+        ];
+        matches!(self, Self::Unreadable { source, .. } if is_one_of(source, &passing))
+    }
+
+    /// True if the text of the record is gone for certain: what the record was about can only be removed.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        let other = [Errno::ISDIR, Errno::LOOP, Errno::NOTDIR];
+        match self {
+            Self::Damaged { .. } | Self::Missing { .. } => true,
+            Self::Newer { .. } => false,
+            // Something else is in its place.
+            Self::Unreadable { source, .. } => is_one_of(source, &other),
+        }
+    }
+}
+
+fn is_one_of(error: &Error, errnos: &[Errno]) -> bool {
+    errnos
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Kind of objects that have a record each: the words for errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The noun, such as `network`.
+    pub noun: &'static str,
+    /// The command that removes one by its name, such as `tote network rm`.
+    pub remove: &'static str,
+}
+
+impl Kind {
+    /// Reads the record at the path, that of the object of this name; `None` if the file does not exist.
+    ///
+    /// # Errors
+    /// [`StateError::Damaged`]; [`StateError::Record`] where the machine lacks something at the moment.
+    pub fn read<T: DeserializeOwned>(self, name: &str, path: &Path) -> Result<Option<T>, StateError> {
+        match read(path) {
+            Err(StateError::Record(why)) if !why.is_passing() => Err(self.damaged(name, why).into()),
+            read => read,
+        }
+    }
+
+    fn damaged(self, name: &str, why: RecordError) -> Damaged {
+        Damaged {
+            kind: self,
+            name: name.to_owned(),
+            why,
+        }
+    }
+}
+
+/// Object whose record exists and cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{} {name} cannot be used", kind.noun)]
+pub struct Damaged {
+    /// Kind of the object.
+    pub kind: Kind,
+    /// Name of the object.
+    pub name: String,
+    /// Damage of the record.
+    #[source]
+    pub why: RecordError,
+}
+
+impl Damaged {
+    /// Returns the command that removes the object.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        let Self { kind, name, why } = self;
+        let force = if why.is_newer() { " -f" } else { "" };
+        let other = if why.is_newer() {
+            "use the tote that wrote it; "
+        } else {
+            ""
+        };
+        format!("{other}'{}{force} {name}' removes it", kind.remove)
+    }
+
+    /// Returns the reason and the remedy in one line, for a list.
+    #[must_use]
+    pub fn told(&self) -> String {
+        format!("{}: {}", tote_sys::chain(self), self.hint())
+    }
+
+    /// Decides whether a command that names the object may remove it: with `force` also an object of a newer tote.
+    ///
+    /// # Errors
+    /// The object itself, if it has to stay.
+    pub fn removable(self, force: bool) -> Result<(), Self> {
+        if force || !self.why.is_newer() {
+            Ok(())
+        } else {
+            Err(self)
+        }
+    }
+}
+
+/// Removes a directory that is in the place of a record, so that the record can be written.
+///
+/// # Errors
+/// [`StateError::File`].
+pub fn clear(path: &Path) -> Result<(), StateError> {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => remove(path),
+        _ => Ok(()),
+    }
+}
+
+/// Removes what is in the place of a record, whatever it is; a missing file is not an error.
+///
+/// # Errors
+/// [`StateError::File`].
+pub fn remove(path: &Path) -> Result<(), StateError> {
+    match tote_sys::remove_file(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::IsADirectory => {
+            tote_sys::remove_tree(path).map_err(StateError::file("remove", path))
+        }
+        Err(error) => Err(StateError::file("remove", path)(error)),
+    }
+}
+
 /// Reads the record at that path; `None` if the file does not exist.
 ///
 /// # Errors
@@ -74,6 +215,14 @@ pub fn now() -> u64 {
     u64::try_from(tote_calendar::now().as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Returns the text of a record.
+///
+/// # Errors
+/// Those of serde.
+pub fn text(value: &impl Serialize) -> Result<Vec<u8>, Error> {
+    Ok(serde_json::to_vec(value)?)
+}
+
 /// Writes a record, by a temporary name and rename(2): a reader sees the old text or the new one. The caller holds the lock
 /// of what the record is about.
 ///
@@ -85,7 +234,7 @@ pub fn write(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
         path: path.to_owned(),
         source,
     };
-    let text = serde_json::to_vec(value).map_err(|error| fail(error.into()))?;
+    let text = text(value).map_err(fail)?;
     let fresh = path.with_extension("new");
     let put = crate::closed::write_new(&fresh, text).and_then(|()| std::fs::rename(&fresh, path));
     // A file without room for its text has taken an inode all the same.

@@ -70,6 +70,43 @@ impl Store {
         dir.unlink(&name).map_err(dir.failed("remove", name))
     }
 
+    /// Removes the documents that are not what their names say, as a power cut leaves them. Returns their number.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn remove_damaged_nodes(&self) -> Result<u64, StoreError> {
+        let damaged = self.damaged_nodes()?;
+        let Some(dir) = self.nodes_dir()?.filter(|_| !damaged.is_empty()) else {
+            return Ok(0);
+        };
+        self.note_garbage()?;
+        let mut removed = 0;
+        for name in damaged {
+            dir.remove_tree(&name)?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// Lists the names of documents that are not what these say.
+    pub(crate) fn damaged_nodes(&self) -> Result<Vec<String>, StoreError> {
+        let Some(dir) = self.nodes_dir()? else {
+            return Ok(Vec::new());
+        };
+        let mut damaged = Vec::new();
+        for name in dir.names()? {
+            let Ok(id) = format!("sha256:{name}").parse::<Digest>() else {
+                continue;
+            };
+            // Another command may just have removed it.
+            let document = dir.read(&name, LIMIT)?;
+            if document.is_some_and(|bytes| sha256(&bytes) != id) {
+                damaged.push(name);
+            }
+        }
+        Ok(damaged)
+    }
+
     /// Returns the contents of a layer's files, in the order of the layer; none for a layer that is lost or damaged.
     ///
     /// # Errors

@@ -54,13 +54,18 @@ pub enum Broken {
     Tree(String, String),
     /// A layer's records. The layer is among [`Verified::missing`], too.
     Layer(Digest, String),
+    /// The document of a node is not what its name says, so the node is lost.
+    Node(String),
 }
 
 impl Broken {
     /// True if it cannot be made again from the rest of the store.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Image(..) | Self::Index(..) | Self::Name(..))
+        matches!(
+            self,
+            Self::Image(..) | Self::Index(..) | Self::Name(..) | Self::Node(_)
+        )
     }
 }
 
@@ -84,6 +89,7 @@ impl std::fmt::Display for Broken {
             Self::Name(file, None) => write!(f, "names/{file}"),
             Self::Tree(chain, what) => write!(f, "tree {chain}: {what}"),
             Self::Layer(layer, why) => write!(f, "layer {layer}: {why}"),
+            Self::Node(id) => write!(f, "node {id}: import it again, or remove it with 'tote graph gc'"),
         }
     }
 }
@@ -174,6 +180,8 @@ impl Store {
         let live = self.live_layers(&images)?;
         verified.missing.retain(|layer| live.contains(layer));
         self.verify_trees(&images, &mut verified)?;
+        let nodes = self.damaged_nodes()?.into_iter();
+        verified.broken.extend(nodes.map(Broken::Node));
         Ok(verified)
     }
 
@@ -286,6 +294,7 @@ impl Store {
                         .map_err(self.names.failed("remove", file))?;
                 }
                 Broken::Tree(chain, _) => self.discard(&self.trees, chain)?,
+                Broken::Node(_) => drop(self.remove_damaged_nodes()?),
                 // The next build or load adds the missing parts.
                 Broken::Index(..) | Broken::Note(..) | Broken::Layer(..) => {}
             }

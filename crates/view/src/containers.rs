@@ -192,7 +192,10 @@ impl View<'_> {
                 .into(),
             "Ports" if state.runs() => self.ports(entry).into(),
             name if state.runs() && namespace(name).is_some() => number(state, name).into(),
-            // IP stays empty.
+            "IP" if state.runs() => {
+                let addresses = state.networks.iter().map(|endpoint| endpoint.address.to_string());
+                addresses.collect::<Vec<_>>().join(",").into()
+            }
             _ => "".into(),
         }
     }

@@ -1,9 +1,9 @@
 //! Nodes, closures and what they take, in lists.
 
 use crate::listing::Listing;
-use crate::text::size;
+use crate::text::{size, with_error};
 use serde_json::{Value, json};
-use tote_engine::{ClosureUsage, GraphNodeRow, GraphProfile, GraphRoot, StoreReport};
+use tote_engine::{ClosureUsage, GraphNodeRow, GraphProfile, GraphRoot, Records, StoreReport};
 
 /// Lists nodes.
 #[must_use]
@@ -44,20 +44,32 @@ pub fn nodes(rows: &[GraphNodeRow]) -> Listing {
 
 /// Lists what was imported.
 #[must_use]
-pub fn graph_roots(rows: &[GraphRoot]) -> Listing {
-    let line = |row: &GraphRoot| -> Value { json!({ "Name": row.name, "Nodes": row.nodes.len() }) };
+pub fn graph_roots(roots: &Records<GraphRoot>) -> Listing {
+    let whole = roots.whole.iter();
+    let mut rows: Vec<Value> = whole
+        .map(|(_, row)| json!({ "Name": row.name, "Nodes": row.nodes.len() }))
+        .collect();
+    rows.extend(roots.damaged.iter().map(|damaged| {
+        let row = json!({ "Name": damaged.name, "Nodes": "damaged" });
+        with_error(row, &damaged.told())
+    }));
     Listing {
         headings: &[("Name", "NAME"), ("Nodes", "NODES")],
         columns: "{{.Name}}\t{{.Nodes}}".to_owned(),
-        rows: rows.iter().map(line).collect(),
+        rows,
         ..Listing::default()
     }
 }
 
 /// Lists the generations of profiles.
 #[must_use]
-pub fn graph_profiles(profiles: &[(String, GraphProfile)]) -> Listing {
-    let lines = profiles.iter().flat_map(|(name, profile)| {
+pub fn graph_profiles(profiles: &Records<GraphProfile>) -> Listing {
+    let damaged = profiles.damaged.iter().map(|damaged| {
+        let row =
+            json!({ "Name": damaged.name, "Generation": "damaged", "Current": "", "Image": "", "Nodes": "" });
+        with_error(row, &damaged.told())
+    });
+    let lines = profiles.whole.iter().flat_map(|(name, profile)| {
         profile.generations.iter().map(move |generation| {
             json!({
                 "Name": name,
@@ -77,7 +89,7 @@ pub fn graph_profiles(profiles: &[(String, GraphProfile)]) -> Listing {
             ("Nodes", "NODES"),
         ],
         columns: "{{.Name}}\t{{.Generation}}\t{{.Current}}\t{{.Image}}\t{{.Nodes}}".to_owned(),
-        rows: lines.collect(),
+        rows: lines.chain(damaged).collect(),
         ..Listing::default()
     }
 }

@@ -1,16 +1,19 @@
 //! Networks in lists, as docker shows them.
 
 use crate::listing::Listing;
-use crate::text::{joined, moment};
+use crate::text::{joined, moment, with_error};
 use serde_json::{Value, json};
 use tote_engine::NetworkRow;
 
 /// Number of an id's digits that lists show.
 const SHORT: usize = 12;
 
-/// The id of a network in a list.
+/// The id of a network in a list; the name of one that cannot be used, by which commands find it.
 #[must_use]
 pub fn id_of_network(row: &NetworkRow, whole: bool) -> &str {
+    if row.id.is_empty() {
+        return &row.name;
+    }
     let length = if whole { usize::MAX } else { SHORT };
     row.id.get(..length).unwrap_or(&row.id)
 }
@@ -29,9 +32,13 @@ pub fn networks(rows: &[NetworkRow], whole: bool) -> Listing {
             ("Internal", "INTERNAL"),
             ("Labels", "LABELS"),
             ("CreatedAt", "CREATED AT"),
+            ("Error", "ERROR"),
         ],
         columns: "{{.ID}}\t{{.Name}}\t{{.Driver}}\t{{.Scope}}".to_owned(),
-        methods: rows.iter().map(|row| json!({ "Label": row.labels })).collect(),
+        methods: rows
+            .iter()
+            .map(|row| json!({ "Label": row.labels, "Error": row.error }))
+            .collect(),
         rows: rows.iter().map(|row| line(row, whole)).collect(),
         ..Listing::default()
     }
@@ -39,7 +46,7 @@ pub fn networks(rows: &[NetworkRow], whole: bool) -> Listing {
 
 /// Formats a network with the fields of docker's `--format json`.
 fn line(row: &NetworkRow, whole: bool) -> Value {
-    json!({
+    let shown = json!({
         "CreatedAt": moment(&tote_engine::moment(row.created)),
         "Driver": row.driver,
         "ID": id_of_network(row, whole),
@@ -49,5 +56,6 @@ fn line(row: &NetworkRow, whole: bool) -> Value {
         "Labels": joined(&row.labels),
         "Name": row.name,
         "Scope": "local",
-    })
+    });
+    with_error(shown, &row.error)
 }

@@ -24,6 +24,7 @@ const HEADINGS: &[(&str, &str)] = &[
     ("Restarts", "RESTARTS"),
     ("Namespace", "NAMESPACES"),
     ("Cgroup", "CGROUP"),
+    ("Error", "ERROR"),
 ];
 
 /// Choice of what a table of pods shows.
@@ -56,7 +57,10 @@ pub fn pods(home: &Home, entries: &[PodEntry], wanted: PodColumns) -> Listing {
         rows: entries.iter().map(|entry| view.row(entry)).collect(),
         methods: entries
             .iter()
-            .map(|entry| json!({ "Label": entry.pod.labels }))
+            .map(|entry| {
+                let error = entry.damaged.as_ref().map(|damaged| &damaged.reason);
+                json!({ "Label": entry.pod.labels, "Error": error.map_or("", String::as_str) })
+            })
             .collect(),
         ..Listing::default()
     }
@@ -130,7 +134,10 @@ impl View<'_> {
             "Id": cut(pod.id.as_str()),
             "Name": pod.name,
             "Status": entry.status.as_str(),
-            "Created": format!("{} ago", text::duration(age)),
+            "Created": match entry.damaged {
+                Some(_) => String::new(),
+                None => format!("{} ago", text::duration(age)),
+            },
             "InfraID": infra,
             "InfraId": infra,
             "NumberOfContainers": entry.members.len(),

@@ -26,7 +26,7 @@ fn line(row: &PoolRow) -> Value {
     json!({
         "Name": row.pool.name.as_str(),
         "Image": row.pool.template.image,
-        "Ready": row.ready.len().to_string(),
+        "Ready": if row.damaged { "damaged".to_owned() } else { row.ready.len().to_string() },
         "Size": row.pool.size.to_string(),
         "Command": row.pool.template.path_and_args.join(" "),
         "Error": row.error,

@@ -1,7 +1,7 @@
 //! Secrets in lists, as podman shows them.
 
 use crate::listing::Listing;
-use crate::text::{ago, joined};
+use crate::text::{ago, joined, with_error};
 use serde_json::json;
 use tote_engine::SecretRow;
 
@@ -9,14 +9,15 @@ use tote_engine::SecretRow;
 #[must_use]
 pub fn secrets(rows: &[SecretRow]) -> Listing {
     let line = |row: &SecretRow| {
-        json!({
+        let shown = json!({
             "ID": row.id,
             "Name": row.name,
-            "Driver": "file",
+            "Driver": if row.error.is_empty() { "file" } else { "damaged" },
             "CreatedAt": ago(&row.created),
             "UpdatedAt": ago(&row.updated),
             "Labels": joined(&row.labels),
-        })
+        });
+        with_error(shown, &row.error)
     };
     Listing {
         headings: &[
@@ -26,9 +27,11 @@ pub fn secrets(rows: &[SecretRow]) -> Listing {
             ("CreatedAt", "CREATED"),
             ("UpdatedAt", "UPDATED"),
             ("Labels", "LABELS"),
+            ("Error", "ERROR"),
         ],
         columns: "{{.ID}}\t{{.Name}}\t{{.Driver}}\t{{.CreatedAt}}\t{{.UpdatedAt}}".to_owned(),
         rows: rows.iter().map(line).collect(),
+        methods: rows.iter().map(|row| json!({ "Error": row.error })).collect(),
         ..Listing::default()
     }
 }

@@ -1,5 +1,6 @@
 //! Formats of sizes, times and tables for people.
 
+use serde_json::Value;
 use std::collections::BTreeMap;
 use tote_calendar::Civil;
 use tote_engine::RemovedImage;
@@ -33,6 +34,14 @@ pub fn size_with(bytes: u64, digits: usize) -> String {
         number.truncate(kept);
     }
     format!("{number}{}", UNITS[unit])
+}
+
+/// Adds the reason why an object in a list cannot be used; there is no such field where it can.
+pub(crate) fn with_error(mut row: Value, error: &str) -> Value {
+    if let (Some(fields), false) = (row.as_object_mut(), error.is_empty()) {
+        fields.insert("Error".to_owned(), error.into());
+    }
+    row
 }
 
 /// Formats the time since an event in docker's words; empty for an invalid time.

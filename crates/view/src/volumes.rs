@@ -1,7 +1,7 @@
 //! Volumes in lists, as docker shows them.
 
 use crate::listing::Listing;
-use crate::text::joined;
+use crate::text::{joined, with_error};
 use serde_json::{Value, json};
 use tote_engine::VolumeRow;
 
@@ -20,17 +20,21 @@ pub fn volumes(rows: &[VolumeRow]) -> Listing {
             ("Availability", "AVAILABILITY"),
             ("Group", "GROUP"),
             ("Status", "STATUS"),
+            ("Error", "ERROR"),
         ],
         columns: "{{.Driver}}\t{{.Name}}".to_owned(),
         rows: rows.iter().map(line).collect(),
-        methods: rows.iter().map(|row| json!({ "Label": row.labels })).collect(),
+        methods: rows
+            .iter()
+            .map(|row| json!({ "Label": row.labels, "Error": row.error }))
+            .collect(),
         ..Listing::default()
     }
 }
 
 /// Formats a volume with the fields of docker's `--format json`.
 fn line(row: &VolumeRow) -> Value {
-    json!({
+    let shown = json!({
         "Availability": "N/A",
         "Driver": "local",
         "Group": "N/A",
@@ -40,6 +44,7 @@ fn line(row: &VolumeRow) -> Value {
         "Name": row.name,
         "Scope": "local",
         "Size": "N/A",
-        "Status": "N/A",
-    })
+        "Status": if row.error.is_empty() { "N/A" } else { "damaged" },
+    });
+    with_error(shown, &row.error)
 }

@@ -124,6 +124,7 @@ static RM: Command = Command {
         title: "",
         options: &[
             Opt::flag("all", "Remove all secrets").short('a'),
+            Opt::flag("force", "Remove also secrets that a newer tote has made").short('f'),
             Opt::flag("ignore", "Do not fail if a secret does not exist").short('i'),
         ],
     }],

@@ -60,8 +60,9 @@ pub(crate) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
                 }
             },
         };
-        // Stop if the output is closed: the reader may have seen enough.
-        print(&format!("{line}\n")) == ExitCode::SUCCESS
+        // Stop if the output is closed, or takes no more.
+        code = print(&format!("{line}\n"));
+        code == ExitCode::SUCCESS
     })?;
     Ok(code)
 }

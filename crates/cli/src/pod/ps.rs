@@ -2,7 +2,7 @@
 
 use crate::home::home;
 use crate::listing::{only_ids, text};
-use crate::tell::{failure, print};
+use crate::tell::{failure, print, tell_damaged};
 use crate::words::values;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -33,6 +33,11 @@ pub(crate) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             }
         }
     }
+    tell_damaged(
+        entries
+            .iter()
+            .filter_map(|entry| Some(&entry.damaged.as_ref()?.reason)),
+    );
     if only_ids(parsed) {
         let ids = entries.iter().map(|entry| format!("{}\n", entry.pod.id));
         return Ok(print(&ids.collect::<String>()));

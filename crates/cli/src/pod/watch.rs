@@ -65,7 +65,7 @@ pub(crate) fn stats(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let names = if words(parsed).is_empty() && !parsed.flag("latest") {
         Vec::new()
     } else {
-        wanted(parsed, &home)?
+        wanted(parsed, &home, |entry| entry.damaged.is_none())?
     };
     stats::repeat(parsed, &mut || pod::usage(&home, &names), &listing)
 }

@@ -4,7 +4,7 @@ use super::GraphFault;
 use super::closure::image_with;
 use super::import::open_dir;
 use super::parts::add_files;
-use super::place::{GraphRoot, forget_starts, graph, lock, path_in, roots_dir};
+use super::place::{GraphRoot, forget_starts, graph, keep_newer, lock, path_in, roots_dir};
 use super::programs::find_or_make;
 use crate::{EngineError, Home, open_store};
 use rustix::fd::AsFd as _;
@@ -98,8 +98,10 @@ fn add(
         nodes: vec![id],
         created: record::now(),
     };
+    let path = path_in(roots_dir(home), &root.name);
+    keep_newer(&root.name, &path)?;
     forget_starts(home)?;
-    record::write(&path_in(roots_dir(home), &root.name), &root)?;
+    record::write(&path, &root)?;
     if let Some(name) = name {
         ingest.tag(name, &image)?;
     }

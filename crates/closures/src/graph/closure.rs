@@ -135,7 +135,9 @@ fn make(home: &Home, text: &str) -> Result<(), EngineError> {
             record
         }
     };
-    record::write(&path_in(starts_dir(home), text), &record)?;
+    let path = path_in(starts_dir(home), text);
+    record::clear(&path)?;
+    record::write(&path, &record)?;
     Ok(())
 }
 

@@ -1,16 +1,20 @@
 //! Removal of what nothing keeps: roots and profiles keep nodes, nodes keep layers.
 
-use super::place::{forget_starts, graph, lock, path_in, profiles_dir, roots, roots_dir, starts, starts_dir};
+use super::place::{
+    forget_lost, forget_start, forget_starts, graph, lock, path_in, profiles, profiles_dir, roots, roots_dir,
+    starts, starts_dir,
+};
 use super::{CLOSURE_LABEL, GraphFault, profile};
 use crate::{EngineError, Home, open_store, remove_images};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use tote_graph::{Graph, NodeId};
 use tote_image::Digest;
-use tote_state::record;
+use tote_state::{StateError, record};
 use tote_store::{Patience, Store};
 
 /// Result of a collection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct GraphCollected {
     /// Nodes.
     pub nodes: u64,
@@ -18,20 +22,35 @@ pub struct GraphCollected {
     pub images: u64,
     /// Bytes of files.
     pub bytes: u64,
+    /// Imports and profiles whose records cannot be used: as long as there is one, all whole nodes stay, because it may keep them.
+    pub errors: Vec<EngineError>,
 }
 
-/// Forgets an import: nodes that nothing else keeps go with the next [`graph_collect`].
+/// Forgets an import: nodes that nothing else keeps go with the next [`graph_collect`]. One whose record cannot be used is named as
+/// lists name it, too: by the name of its file. One of a newer tote needs `force`.
 ///
 /// # Errors
 /// [`GraphFault::NoRoot`] and others.
-pub fn graph_forget(home: &Home, name: &str) -> Result<(), EngineError> {
+pub fn graph_forget(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     let _lock = lock(home)?;
-    let path = path_in(roots_dir(home), name);
-    if !record::is_there(&path)? {
-        return Err(GraphFault::NoRoot(name.to_owned()).into());
-    }
+    let roots = roots(home)?;
+    let file = path_in(PathBuf::new(), name);
+    let is_it = |other: &str| file.to_str() == Some(other);
+    let damaged = roots
+        .damaged
+        .into_iter()
+        .find(|damaged| is_it(&damaged.name) || damaged.name == name);
+    let path = match damaged {
+        Some(damaged) => {
+            let path = roots_dir(home).join(&damaged.name);
+            damaged.removable(force).map_err(StateError::from)?;
+            path
+        }
+        None if roots.whole.iter().any(|(other, _)| is_it(other)) => roots_dir(home).join(file),
+        None => return Err(GraphFault::NoRoot(name.to_owned()).into()),
+    };
     forget_starts(home)?;
-    std::fs::remove_file(&path).map_err(EngineError::file("remove", path))
+    Ok(record::remove(&path)?)
 }
 
 /// Removes nodes and images of closures that nothing keeps, and then what the store has only for them. This process must
@@ -46,16 +65,24 @@ pub fn graph_collect(home: &Home) -> Result<GraphCollected, EngineError> {
     let kept = kept(home, &graph)?;
     let mut collected = GraphCollected::default();
     remove_unfinished(home)?;
+    collected.nodes += store.remove_damaged_nodes()?;
+    let unread = roots(home)?.damaged.into_iter().chain(profiles(home)?.damaged);
+    collected.errors = unread.map(|damaged| StateError::from(damaged).into()).collect();
+    if !collected.errors.is_empty() {
+        return Ok(collected);
+    }
     let mut images: BTreeSet<Digest> = profile::kept(home)?
         .iter()
         .map(|generation| generation.image)
         .collect();
-    for (path, start) in starts(home)? {
+    let starts = starts(home)?;
+    for (file, start) in starts.whole {
         match holds(&store, &graph, &kept, &start)? {
             true => drop(images.insert(start.image)),
-            false => std::fs::remove_file(&path).map_err(EngineError::file("remove", path))?,
+            false => forget_start(home, &file)?,
         }
     }
+    forget_lost(home, &starts.damaged)?;
     // Documents go before layers: a document without its layer would be a node that cannot run.
     for (id, _) in graph.iter().filter(|(id, _)| !kept.contains(id)) {
         store.remove_node(id)?;
@@ -77,7 +104,8 @@ pub fn graph_collect(home: &Home) -> Result<GraphCollected, EngineError> {
 
 /// The nodes that roots and profiles keep, with all that they need. What is damaged keeps what is known of it.
 fn kept(home: &Home, graph: &Graph) -> Result<BTreeSet<NodeId>, EngineError> {
-    let mut queue: Vec<NodeId> = roots(home)?.into_iter().flat_map(|root| root.nodes).collect();
+    let roots = roots(home)?.whole.into_iter();
+    let mut queue: Vec<NodeId> = roots.flat_map(|(_, root)| root.nodes).collect();
     queue.extend(
         profile::kept(home)?
             .into_iter()

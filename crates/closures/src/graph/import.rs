@@ -3,7 +3,7 @@
 use super::debs::Unpacked;
 use super::names::{Installed, add_listed, scan};
 use super::parts::{Made, Root};
-use super::place::{GraphRoot, forget_starts, lock, path_in, roots_dir};
+use super::place::{GraphRoot, forget_starts, keep_newer, lock, path_in, roots_dir};
 use super::{GraphFault, host_settings};
 use crate::contained::Contained;
 use crate::rootfs::Source;
@@ -273,9 +273,11 @@ fn import(
         created: record::now(),
         nodes,
     };
+    let path = path_in(roots_dir(home), name);
+    keep_newer(name, &path)?;
     forget_starts(home)?;
     // Last: until now nothing has changed for others, and a killed import leaves garbage.
-    record::write(&path_in(roots_dir(home), name), &record)?;
+    record::write(&path, &record)?;
     let new = record.nodes.iter().filter(|id| !known.contains(id)).count();
     Ok(GraphImported {
         root: record,

@@ -5,6 +5,7 @@ use super::place::{GraphRoot, find, graph, roots, starts};
 use crate::{EngineError, Home, open_store};
 use std::collections::BTreeMap;
 use tote_graph::{Changed, Graph, Line, NodeId, Step};
+use tote_state::records::Records;
 
 /// A node as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub struct GraphNodeRow {
 pub fn graph_nodes(home: &Home) -> Result<Vec<GraphNodeRow>, EngineError> {
     let graph = graph(&open_store(home)?)?;
     let mut keepers: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
-    for root in roots(home)? {
+    for (_, root) in roots(home)?.whole {
         for id in root.nodes {
             keepers.entry(id).or_default().push(root.name.clone());
         }
@@ -52,7 +53,11 @@ pub fn graph_nodes(home: &Home) -> Result<Vec<GraphNodeRow>, EngineError> {
             roots: keepers.remove(id).unwrap_or_default(),
         })
         .collect();
-    for node in starts(home)?.into_iter().filter_map(|(_, start)| start.node) {
+    for node in starts(home)?
+        .whole
+        .into_iter()
+        .filter_map(|(_, start)| start.node)
+    {
         rows.push(GraphNodeRow {
             name: node.name.clone(),
             version: String::new(),
@@ -75,7 +80,7 @@ pub fn graph_nodes(home: &Home) -> Result<Vec<GraphNodeRow>, EngineError> {
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn graph_roots(home: &Home) -> Result<Vec<GraphRoot>, EngineError> {
+pub fn graph_roots(home: &Home) -> Result<Records<GraphRoot>, EngineError> {
     roots(home)
 }
 

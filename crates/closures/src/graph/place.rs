@@ -6,10 +6,12 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, Stat};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tote_graph::{Graph, Node, NodeId, Profile};
 use tote_image::Digest;
-use tote_state::{closed, locked, record};
+use tote_state::record::{Damaged, Kind};
+use tote_state::records::{self, Records};
+use tote_state::{StateError, closed, locked, record};
 use tote_store::{Store, sha256};
 
 /// Record of an import: its nodes stay as long as the record does.
@@ -107,54 +109,81 @@ pub(super) fn lock(home: &Home) -> Result<File, EngineError> {
     file.ok_or_else(|| EngineError::file("lock", home.graph())(std::io::ErrorKind::WouldBlock))
 }
 
+/// Records of imports. One that cannot be used has only the name of its file, which is a hash of its name.
+pub(super) const ROOTS: Kind = Kind {
+    noun: "import",
+    remove: "tote graph rm",
+};
+
+pub(super) const PROFILES: Kind = Kind {
+    noun: "profile",
+    remove: "tote graph profile rm",
+};
+
+/// Records of starts, which are found out again: no command removes them, and every loss of one is made good.
+const STARTS: Kind = Kind {
+    noun: "start",
+    remove: "rm",
+};
+
 /// Reads everything that was imported, sorted by name.
-pub(super) fn roots(home: &Home) -> Result<Vec<GraphRoot>, EngineError> {
-    let mut roots = Vec::new();
-    for name in record::names_in(&roots_dir(home))? {
-        if !name.contains('.') {
-            roots.extend(record::read::<GraphRoot>(&roots_dir(home).join(name))?);
-        }
-    }
-    roots.sort_by(|one, other| one.name.cmp(&other.name));
+pub(super) fn roots(home: &Home) -> Result<Records<GraphRoot>, EngineError> {
+    let dir = roots_dir(home);
+    let place = |file: &str| (!file.contains('.')).then(|| (file.to_owned(), dir.join(file)));
+    let mut roots: Records<GraphRoot> = records::list(ROOTS, &dir, place)?;
+    roots.whole.sort_by(|one, other| one.1.name.cmp(&other.1.name));
     Ok(roots)
 }
 
-/// Reads all profiles, sorted by name.
-pub(super) fn profiles(home: &Home) -> Result<Vec<(String, Profile)>, EngineError> {
-    let mut profiles = Vec::new();
-    for name in record::names_in(&profiles_dir(home))? {
-        let Some(file) = name.strip_suffix(".json") else {
-            continue;
-        };
-        let profile = record::read::<Profile>(&profiles_dir(home).join(&name))?;
-        profiles.extend(profile.map(|profile| (file.to_owned(), profile)));
+/// Makes room for the record of an import: what is lost goes, and what a newer tote has written stays.
+///
+/// # Errors
+/// [`StateError::Damaged`] for the record of a newer tote.
+pub(super) fn keep_newer(name: &str, path: &Path) -> Result<(), EngineError> {
+    match ROOTS.read::<GraphRoot>(name, path) {
+        Err(StateError::Damaged(damaged)) => {
+            damaged.removable(false).map_err(StateError::from)?;
+            Ok(record::remove(path)?)
+        }
+        read => Ok(read.map(drop)?),
     }
-    profiles.sort_by(|one, other| one.0.cmp(&other.0));
-    Ok(profiles)
+}
+
+/// Reads all profiles, sorted by name.
+pub(super) fn profiles(home: &Home) -> Result<Records<Profile>, EngineError> {
+    let dir = profiles_dir(home);
+    let place = |file: &str| Some((file.strip_suffix(".json")?.to_owned(), dir.join(file)));
+    Ok(records::list(PROFILES, &dir, place)?)
 }
 
 /// Reads the records of starts.
-pub(super) fn starts(home: &Home) -> Result<Vec<(PathBuf, StartRecord)>, EngineError> {
-    let mut starts = Vec::new();
-    for name in record::names_in(&starts_dir(home))? {
-        let path = starts_dir(home).join(name);
-        // What cannot be read is found out again.
-        if let Ok(Some(start)) = record::read(&path) {
-            starts.push((path, start));
-        }
-    }
-    Ok(starts)
+pub(super) fn starts(home: &Home) -> Result<Records<StartRecord>, EngineError> {
+    let dir = starts_dir(home);
+    let place = |file: &str| (!file.contains('.')).then(|| (file.to_owned(), dir.join(file)));
+    Ok(records::list(STARTS, &dir, place)?)
+}
+
+/// Removes the record of a start.
+pub(super) fn forget_start(home: &Home, file: &str) -> Result<(), EngineError> {
+    Ok(record::remove(&starts_dir(home).join(file))?)
 }
 
 /// Forgets which closures texts stand for, because that is about to change. The caller holds the lock, and so does who
 /// finds it out.
 pub(super) fn forget_starts(home: &Home) -> Result<(), EngineError> {
-    for (path, start) in starts(home)? {
+    let starts = starts(home)?;
+    for (file, start) in starts.whole {
         if !start.text.starts_with("host:") {
-            std::fs::remove_file(&path).map_err(EngineError::file("remove", path))?;
+            forget_start(home, &file)?;
         }
     }
-    Ok(())
+    forget_lost(home, &starts.damaged)
+}
+
+/// Removes the records of starts that cannot be used: they are found out again. Those of a newer tote stay.
+pub(super) fn forget_lost(home: &Home, damaged: &[Damaged]) -> Result<(), EngineError> {
+    let mut lost = damaged.iter().filter(|damaged| damaged.why.is_lost());
+    lost.try_for_each(|damaged| forget_start(home, &damaged.name))
 }
 
 /// Reads all nodes.
@@ -172,9 +201,9 @@ pub(super) fn graph(store: &Store) -> Result<Graph, EngineError> {
 pub(super) fn find(home: &Home, graph: &Graph, text: &str) -> Result<NodeId, EngineError> {
     let found = graph.find(text, &|_| false);
     if let Err(tote_graph::GraphError::Ambiguous { .. }) = found {
-        let mut roots = roots(home)?;
-        roots.sort_by_key(|root| std::cmp::Reverse(root.created));
-        for root in roots {
+        let mut roots = roots(home)?.whole;
+        roots.sort_by_key(|(_, root)| std::cmp::Reverse(root.created));
+        for (_, root) in roots {
             if let Ok(id) = graph.find(text, &|id| root.nodes.contains(id))
                 && root.nodes.contains(&id)
             {

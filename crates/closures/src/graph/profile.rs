@@ -2,7 +2,7 @@
 
 use super::GraphFault;
 use super::closure::{ClosureStart, image_of};
-use super::place::{graph, lock, profiles, profiles_dir};
+use super::place::{PROFILES, graph, lock, profiles, profiles_dir};
 use super::programs::find_or_make;
 use crate::apart::among_owners;
 use crate::{EngineError, Home, open_store};
@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use tote_bundle::Name;
 use tote_graph::{Generation, Profile};
 use tote_images::{has_ids, has_image, or_nothing};
-use tote_state::record;
+use tote_state::records::Records;
+use tote_state::{StateError, record};
 
 fn path(home: &Home, name: &str) -> Result<PathBuf, EngineError> {
     // Names become those of files.
@@ -21,15 +22,15 @@ fn path(home: &Home, name: &str) -> Result<PathBuf, EngineError> {
 }
 
 fn read(home: &Home, name: &str) -> Result<Profile, EngineError> {
-    let profile = record::read(&path(home, name)?)?;
+    let profile = PROFILES.read(name, &path(home, name)?)?;
     Ok(profile.ok_or_else(|| GraphFault::NoProfile(name.to_owned()))?)
 }
 
-/// Returns all profiles, sorted by name.
+/// Returns all profiles, sorted by name, and those whose records cannot be used.
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn graph_profiles(home: &Home) -> Result<Vec<(String, Profile)>, EngineError> {
+pub fn graph_profiles(home: &Home) -> Result<Records<Profile>, EngineError> {
     profiles(home)
 }
 
@@ -53,7 +54,7 @@ pub fn profile_set(home: &Home, name: &str, nodes: &[String]) -> Result<u64, Eng
             .collect::<Result<Vec<_>, _>>(),
     )?;
     let image = or_nothing(&store, image_of(&store, &graph, &ids))?;
-    let mut profile: Profile = record::read(&path)?.unwrap_or_default();
+    let mut profile: Profile = PROFILES.read(name, &path)?.unwrap_or_default();
     let program = match ids.first() {
         Some(first) => graph.program(first).map_err(GraphFault::from)?,
         None => None,
@@ -82,15 +83,20 @@ pub fn profile_switch(home: &Home, name: &str, number: Option<u64>) -> Result<u6
     Ok(profile.current)
 }
 
-/// Removes a profile.
+/// Removes a profile. One that a newer tote has made needs `force`.
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn profile_remove(home: &Home, name: &str) -> Result<(), EngineError> {
+pub fn profile_remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
     let path = path(home, name)?;
     let _lock = lock(home)?;
-    read(home, name)?;
-    std::fs::remove_file(&path).map_err(EngineError::file("remove", path))
+    match read(home, name) {
+        Err(EngineError::State(StateError::Damaged(damaged))) => {
+            damaged.removable(force).map_err(StateError::from)?;
+        }
+        read => drop(read?),
+    }
+    Ok(record::remove(&path)?)
 }
 
 /// Finds what a container of a profile starts with. The image of its closure is made again where it was removed.
@@ -118,6 +124,6 @@ pub(super) fn start(home: &Home, name: &str) -> Result<ClosureStart, EngineError
 
 /// The nodes that profiles keep.
 pub(super) fn kept(home: &Home) -> Result<Vec<Generation>, EngineError> {
-    let profiles = profiles(home)?.into_iter();
+    let profiles = profiles(home)?.whole.into_iter();
     Ok(profiles.flat_map(|(_, profile)| profile.generations).collect())
 }

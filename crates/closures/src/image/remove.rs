@@ -134,12 +134,14 @@ fn remove_platforms(
 }
 
 /// Images that a pruning has removed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Pruned {
     /// Names and images.
     pub removed: Vec<RemovedImage>,
     /// Bytes of contents that are gone, also of images that were removed before.
     pub bytes: u64,
+    /// Containers and pools that may use any image, because their records cannot be read: as long as there is one, images stay.
+    pub errors: Vec<EngineError>,
 }
 
 /// Removes images without a tag, or all that no container has, as far as they fit the filters (`until`, `label`, `dangling`),
@@ -150,8 +152,6 @@ pub struct Pruned {
 pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned, EngineError> {
     let filters = PruneFilters::of_images(filters)?;
     let all = filters.dangling.map_or(all, |dangling| !dangling);
-    // As long as a container's record cannot be read, any image may be needed.
-    container::list_whole(home)?;
     let store = open_store(home)?;
     let gap = store.gap()?;
     let names = store.names()?;
@@ -181,7 +181,10 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
         }
     }
     unwanted.extend(store.damaged_images()?);
-    let mut pruned = Pruned::default();
+    let mut pruned = Pruned {
+        errors: container::unread(home)?,
+        ..Pruned::default()
+    };
     for id in unwanted {
         if !container::image_users(home, &id)?.is_empty() {
             continue;

@@ -25,7 +25,11 @@ pub(super) const TESTS: &[Test] = &[
         &[],
         few_descriptors,
     ),
-    test("absent::a_dead_container_goes_by_its_id", &[], removed_by_id),
+    test(
+        "absent::a_dead_container_goes_by_its_name_or_id",
+        &[],
+        removed_by_name,
+    ),
     test("absent::a_forced_removal_ends", &[], forced),
     test("absent::an_empty_state_is_begun_anew", &[], empty_state),
     test("absent::a_pod_that_cannot_be_read_stays", &[], unreadable_pod),
@@ -126,7 +130,7 @@ fn whole(cx: &Context, id: &str) -> Result<()> {
 }
 
 /// Commands that sweep or prune, and some others.
-const SWEEPING: [&[&str]; 10] = [
+const SWEEPING: [&[&str]; 9] = [
     &["rm", "-i", "nosuch"],
     &["start", "nosuch"],
     &["create", "--name", "x", "host", "true"],
@@ -135,7 +139,6 @@ const SWEEPING: [&[&str]; 10] = [
     &["volume", "rm", "kept"],
     &["image", "prune", "-af"],
     &["system", "prune", "-af", "--volumes"],
-    &["rm", "-f", "x"],
     &["rename", "x", "y"],
 ];
 
@@ -169,9 +172,11 @@ fn unreadable_container(cx: &Context) -> Result<()> {
                 done(cx, &["pod", "create", "p"])?;
                 let all = ["volume", "prune", "-af"];
                 if name == "container.json" {
-                    cx.tote(&all).output()?.refuses(1, &[&id, name])?;
+                    let prune = cx.tote(&all).output()?;
+                    prune.exits(1)?.has_err(&id)?.has_err(name)?;
                     cx.tote(&["volume", "rm", "kept"]).output()?.refuses(1, &[&id])?;
-                    cx.tote(&["image", "prune", "-af"]).output()?.refuses(1, &[&id])?;
+                    let prune = cx.tote(&["image", "prune", "-af"]).output()?;
+                    prune.exits(1)?.has_err(&id)?;
                 }
                 cx.tote(&["container", "prune", "-f"])
                     .output()?
@@ -229,7 +234,7 @@ fn unreadable_volume(cx: &Context) -> Result<()> {
     done(cx, &["rm", "-v", "x"])?;
     empty(cx)?;
     let prune = cx.tote(&["volume", "prune", "-af"]).output()?;
-    prune.refuses(1, &["damaged/volume.json"])?;
+    prune.exits(1)?.has_err("damaged/volume.json")?;
     ensure!(done(cx, &["volume", "ls", "-q"])? == "damaged");
     let remove = cx.tote(&["volume", "rm", "damaged"]).output()?;
     remove.refuses(1, &["'tote volume rm -f damaged'", "volume.json"])?;
@@ -238,25 +243,23 @@ fn unreadable_volume(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn removed_by_id(cx: &Context) -> Result<()> {
-    for how in DAMAGES {
+fn removed_by_name(cx: &Context) -> Result<()> {
+    for (number, how) in DAMAGES.into_iter().enumerate() {
         let id = unwatched(cx)?;
         damage(&file(cx, &id, "container.json"), how)?;
+        let called = ["x", &id, &id[..12]][number % 3];
         let remove = || {
-            for words in [
-                &["rm", "x"][..],
-                &["rm", "-f", "x"],
-                &["rm", &id[..12]],
-                &["start", "x"],
-            ] {
-                let refused = cx.tote(words).output()?;
-                refused.refuses(1, &[&id, "container.json"])?;
-            }
+            let refused = cx.tote(&["start", "x"]).output()?;
+            refused.refuses(1, &[&id, "container.json"])?;
             if how == "newer" {
-                cx.tote(&["rm", &id]).output()?.refuses(1, &["newer tote", &id])?;
-                done(cx, &["rm", "-f", &id])?;
+                for words in [&["rm", called][..], &["rm", "-fa"]] {
+                    cx.tote(words).output()?.refuses(1, &["newer tote", &id])?;
+                }
+                let replace = ["create", "--replace", "--name", "x", &cx.image(), "true"];
+                cx.tote(&replace).output()?.fails()?.has_err("newer tote")?;
+                done(cx, &["rm", "-f", called])?;
             } else {
-                done(cx, &["rm", &id])?;
+                done(cx, &["rm", called])?;
             }
             done(cx, &["volume", "rm", "kept"])?;
             empty(cx)
@@ -312,7 +315,6 @@ fn unreadable_pod(cx: &Context) -> Result<()> {
             done(cx, &["pod", "create", "q"])?;
             done(cx, &["pod", "rm", "q"])?;
             cx.tote(&["pod", "prune", "-f"]).output()?;
-            cx.tote(&["pod", "rm", "-f", "p"]).output()?.fails()?;
             let listed = done(
                 cx,
                 &["pod", "ps", "--no-trunc", "--format", "{{.Id}} {{.Status}}"],
@@ -322,7 +324,11 @@ fn unreadable_pod(cx: &Context) -> Result<()> {
                 done(cx, &["ps", "-q", "--no-trunc"])?.contains(&member),
                 "its member was killed"
             );
-            done(cx, &["pod", "rm", "-f", &pod])?;
+            if how == "newer" {
+                cx.tote(&["pod", "rm", "p"]).output()?.fails()?.has_err("-f")?;
+                cx.tote(&["pod", "rm", "-fa"]).output()?.fails()?.has_err("-f")?;
+            }
+            done(cx, &["pod", "rm", "-f", "p"])?;
             empty(cx)
         };
         survive().with_context(|| how.to_owned())?;

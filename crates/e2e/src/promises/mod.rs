@@ -37,6 +37,7 @@ mod command_lines;
 mod concurrency;
 mod cp;
 mod cp_safety;
+mod damaged;
 mod debug;
 mod debug_engines;
 #[expect(
@@ -277,6 +278,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     build_cache::TESTS,
     life::TESTS,
     absent::TESTS,
+    damaged::TESTS,
     full_disk::TESTS,
     pods::TESTS,
     pods_killed::TESTS,

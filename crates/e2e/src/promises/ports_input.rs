@@ -27,6 +27,7 @@ pub(super) const TESTS: &[Test] = &[
         NEEDS,
         crowded,
     ),
+    test("ports::a_damaged_network_closes_no_port", NEEDS, damaged),
 ];
 
 /// Begins scripts: the setting, and what ends with the last port.
@@ -292,4 +293,56 @@ echo >&7
 read -r line <&8; echo $line
 "#;
     shows_input(cx, script, "connected\npublished\n60 answered\n")
+}
+
+/// Neither the record of another network nor that of the container's own takes a port away that is led.
+fn damaged(cx: &Context) -> Result<()> {
+    let script = r#"
+seen > "$FILE.before"
+serve web -p 8080:80
+tote network create lab >/dev/null
+record="$STATE/networks/lab/network.json"
+for how in empty newer directory; do
+    rm -rf "$record"
+    case $how in
+    empty) : > "$record" ;;
+    newer) echo '{"version":99}' > "$record" ;;
+    *) mkdir "$record" ;;
+    esac
+    serve $how -p 8090:80
+    echo $how $(outside 8080) $(outside 8090)
+    tote rm -ft 0 $how >/dev/null
+    echo $how $(outside 8080) $(outside 8090 1)
+done
+tote network rm lab
+# The network of the container itself: it stays in it until it ends, and then the network is made anew.
+tote network create other >/dev/null
+: > "$STATE/networks/bridge/network.json"
+tote run -d -p 8091:80 --name late "$IMAGE" true 2>&1 | grep -o 'network bridge cannot be used'
+serve more --network other -p 8090:80
+echo own $(outside 8080) $(outside 8090)
+tote rm -ft 0 web more
+down; nobody
+tote run --rm --network bridge "$IMAGE" true && echo anew
+tote network rm other
+down
+seen > "$FILE.after"
+cmp "$FILE.before" "$FILE.after"
+"#;
+    let lines = "\
+empty 198.51.100.9 198.51.100.9
+empty 198.51.100.9 refused
+newer 198.51.100.9 198.51.100.9
+newer 198.51.100.9 refused
+directory 198.51.100.9 198.51.100.9
+directory 198.51.100.9 refused
+lab
+network bridge cannot be used
+own 198.51.100.9 198.51.100.9
+web
+more
+anew
+other
+";
+    shows_input(cx, script, lines)
 }

@@ -32,13 +32,11 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
             Err(PoolError::Missing(name.to_owned()).into())
         };
     }
-    // Without the record no sandbox is taken or made.
-    match tote_sys::remove_file(&dir.join(FILE)) {
-        Err(source) if source.kind() != ErrorKind::NotFound => {
-            return Err(EngineError::file("remove", dir.join(FILE))(source));
-        }
-        _ => {}
+    if let Err(EngineError::State(StateError::Damaged(damaged))) = Pool::read(home, &parsed) {
+        damaged.removable(force).map_err(StateError::from)?;
     }
+    // Without the record no sandbox is taken or made.
+    tote_state::record::remove(&dir.join(FILE))?;
     fault::point("pool-unwritten");
     let Some(_lock) = Lock::fill(home, &parsed)? else {
         return Ok(());

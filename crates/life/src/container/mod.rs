@@ -45,12 +45,12 @@ pub use tote_state::events::Event;
 pub use create::{Recorded, allot, create, discard, resolve, store, undo};
 pub use erase::erase;
 pub use launch::{claim, mend_all, revive};
-pub use remove::{forget, prune, remove_members};
+pub use remove::{forget, newer_record, prune, remove_members};
 pub use tote_records::container::{
-    Report, absolute_image, anonymous_name, as_text, boot, change_state, claim, entry, error, failure_line,
-    fault, foreground, image_users, keep_room, link, link_text, list_whole, listen, listen_failure, live,
-    may_have_users, mounts_image, name, parse_link, record, record_lock, report, socket, stamp, state,
-    stopped, was_stopped,
+    Report, absolute_image, anonymous_name, as_text, boot, change_state, check_readable, claim, entry, error,
+    failure_line, fault, foreground, image_users, is_newer, keep_room, link, link_text, list_whole, listen,
+    listen_failure, live, may_have_users, mounts_image, name, parse_link, record, record_lock, report,
+    socket, stamp, state, stopped, was_stopped,
 };
 
 #[cfg(test)]

@@ -10,14 +10,13 @@ use super::live::is_held;
 use super::removing::{FORCED, mark, takes_volumes};
 use super::state::{State, Status};
 use super::target::{Target, end_of};
-use super::{Container, Entry, LostRecord, fault, find, list, name, sweep};
+use super::{Container, Entry, fault, find, list, name, sweep};
 use crate::{EngineError, Home};
 use std::fs::File;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, Name};
-use tote_state::StateError;
 use tote_state::locked::locked;
-use tote_state::record::{RecordError, is_there};
+use tote_state::record::is_there;
 use tote_sys::best_effort;
 
 /// Removes containers, with `force` also running ones: all are killed before the first is waited for. Returns the
@@ -34,6 +33,9 @@ pub fn remove_named(home: &Home, wanted: &Name) -> Result<(), EngineError> {
     let Some(id) = name::named(home, wanted.as_str())? else {
         return Ok(());
     };
+    if super::is_newer(home, &id) {
+        return Err(newer(&seek(home, id.as_str())?));
+    }
     for removed in remove(home, &[id.to_string()], true, false) {
         match removed {
             // Another command was faster.
@@ -177,7 +179,7 @@ fn begin(
 ) -> Result<Begun, EngineError> {
     let mut entry = seek(home, wanted)?;
     if entry.lost.is_some() {
-        return begin_lost(home, wanted, entry, how);
+        return begin_lost(home, entry, how);
     }
     let id = entry.container.id.clone();
     if !how.infra {
@@ -224,29 +226,25 @@ fn unmark(home: &Home, id: &ContainerId, how: How, error: EngineError) -> Engine
     error
 }
 
-/// Begins the removal of a container with an unreadable record, which only its full id can name. A record of a newer
-/// tote needs `force`.
-fn begin_lost(home: &Home, wanted: &str, entry: Entry, how: How) -> Result<Begun, EngineError> {
+/// Error for a container that a newer tote has made.
+fn newer(entry: &Entry) -> EngineError {
+    let id = entry.container.id.to_string();
+    let reason = entry.state.error.clone();
+    LifeError::NewerRecord { id, reason }.into()
+}
+
+/// Error for a container that a newer tote has made; `None` for every other.
+#[must_use]
+pub fn newer_record(home: &Home, wanted: &str) -> Option<EngineError> {
+    let entry = seek(home, wanted).ok()?;
+    (entry.lost.is_some() && super::is_newer(home, &entry.container.id)).then(|| newer(&entry))
+}
+
+/// Begins the removal of a container with an unreadable record. A record of a newer tote needs `force`.
+fn begin_lost(home: &Home, entry: Entry, how: How) -> Result<Begun, EngineError> {
     let id = entry.container.id.clone();
-    if entry.lost == Some(LostRecord::Container) && wanted != id.as_str() {
-        return Err(LifeError::lost(&entry).into());
-    }
-    let records = [
-        Container::read(home, &id).map(drop),
-        State::read(home, &id).map(drop),
-    ];
-    let is_newer = |read: &Result<(), EngineError>| {
-        matches!(
-            read,
-            Err(EngineError::State(StateError::Record(RecordError::Newer { .. })))
-        )
-    };
-    if !how.force && records.iter().any(is_newer) {
-        return Err(LifeError::NewerRecord {
-            id: id.to_string(),
-            reason: entry.state.error,
-        }
-        .into());
+    if !how.force && super::is_newer(home, &id) {
+        return Err(newer(&entry));
     }
     let mut target = None;
     if is_held(home, &id) {

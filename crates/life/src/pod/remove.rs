@@ -1,6 +1,6 @@
 //! Removal of pods.
 
-use super::find::{self, Done, ids, members_whole};
+use super::find::{self, Done, PodEntry, ids};
 use super::lock::{Guard, REMOVING};
 use super::record::FILE;
 use super::{Pod, PodError, PodStatus};
@@ -10,7 +10,8 @@ use tote_bundle::{ContainerId, StopTimeout};
 use tote_state::StateError;
 use tote_state::events::append;
 use tote_state::locked::is_full_disk;
-use tote_state::record::{RecordError, is_there};
+use tote_state::record::Damaged;
+use tote_state::record::is_there;
 use tote_sys::best_effort;
 
 /// Removes a pod with all its containers; with `force` also running ones, which are asked to end first if there is a
@@ -24,7 +25,9 @@ pub fn remove(
     sweep(home);
     let pod = match find::record(home, wanted) {
         Ok(pod) => pod,
-        Err(EngineError::State(StateError::Record(error))) => return remove_lost(home, wanted, force, error),
+        Err(EngineError::State(StateError::Damaged(damaged))) => {
+            return remove_damaged(home, wanted, force, *damaged);
+        }
         Err(error) => return Err(vec![error]),
     };
     if force && timeout.is_some() {
@@ -38,32 +41,40 @@ pub fn remove(
     Ok(pod.id)
 }
 
-/// Removes a pod with an unreadable record, which only its full id can name. A record of a newer tote needs `force`.
-fn remove_lost(
+/// Removes a pod whose record cannot be used. A record of a newer tote needs `force`.
+fn remove_damaged(
     home: &Home,
     wanted: &str,
     force: bool,
-    why: RecordError,
+    damaged: Damaged,
 ) -> Result<ContainerId, Vec<EngineError>> {
-    let is_newer = matches!(why, RecordError::Newer { .. });
-    let id = match wanted.parse::<ContainerId>() {
-        Ok(id) if force || !is_newer => id,
-        _ => return Err(vec![why.into()]),
-    };
-    let guard = Guard::exclusive(home, &id).map_err(|error| vec![error])?;
+    damaged
+        .removable(force)
+        .map_err(|damaged| one(StateError::from(damaged).into()))?;
+    let id = find::seek(home, wanted).map_err(one)?;
+    let guard = Guard::exclusive(home, &id).map_err(one)?;
     if guard.is_some() {
         clear(home, &id, force)?;
     }
     Ok(id)
 }
 
+fn one(error: EngineError) -> Vec<EngineError> {
+    vec![error]
+}
+
 /// Removes the pod of this name, even with running members: `--replace`. The name is not taken as
-/// the prefix of an id.
+/// the prefix of an id. A pod of a newer tote stays.
 pub fn remove_named(home: &Home, name: &str) -> Result<(), Vec<EngineError>> {
-    match find::named(home, name).map_err(|error| vec![error])? {
-        Some(id) => remove(home, id.as_str(), true, None).map(drop),
-        None => Ok(()),
+    let Some(id) = find::named(home, name).map_err(one)? else {
+        return Ok(());
+    };
+    if let Err(EngineError::State(StateError::Damaged(damaged))) = Pod::read(home, &id) {
+        damaged
+            .removable(false)
+            .map_err(|damaged| one(StateError::from(damaged).into()))?;
     }
+    remove(home, id.as_str(), true, None).map(drop)
 }
 
 fn remove_pod(home: &Home, pod: &Pod, force: bool) -> Done {
@@ -79,9 +90,18 @@ fn remove_pod(home: &Home, pod: &Pod, force: bool) -> Done {
     Ok(())
 }
 
+/// Lists the members for a removal. A container whose record cannot be read is in no pod's way: it stays.
+///
+/// # Errors
+/// Those of [`container::list`]; the record of a container that the machine cannot read at the moment.
+fn members(home: &Home, id: &ContainerId) -> Result<Vec<Entry>, EngineError> {
+    container::check_readable(home)?;
+    find::members(home, id)
+}
+
 /// Returns an error for the first running member.
 fn in_the_way(home: &Home, pod: &Pod) -> Result<Option<PodError>, EngineError> {
-    let members = members_whole(home, &pod.id)?;
+    let members = members(home, &pod.id)?;
     let runs = |entry: &&Entry| {
         let lives = matches!(entry.state.status, Status::Running | Status::Restarting);
         lives && !entry.container.is_infra()
@@ -100,7 +120,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
         |attempt, path: std::path::PathBuf| move |source| vec![EngineError::file(attempt, path)(source)];
     let whole = |error| vec![error];
     // The members are read before the mark is made, so that an impossible removal is not begun.
-    let members = members_whole(home, id).map_err(whole)?;
+    let members = members(home, id).map_err(whole)?;
     let mark = dir.join(REMOVING);
     match tote_state::closed::write(&mark, "") {
         // A full disk has no room for the mark. A kill on the way then leaves a pod with fewer members.
@@ -131,7 +151,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     // read, the name is unknown.
     let pod = Pod::read(home, id).ok().flatten();
     for name in [FILE, "pod.new"] {
-        best_effort(tote_sys::remove_file(&dir.join(name)));
+        best_effort(tote_state::record::remove(&dir.join(name)));
     }
     fault::point("pod-unrecorded");
     let is_nameless = match pod {
@@ -175,6 +195,15 @@ pub fn sweep(home: &Home) {
     }
 }
 
+/// True for a pod whose record is lost for certain, and whose containers have all ended.
+fn is_lost(entry: &PodEntry) -> bool {
+    let has_ended = |member: &Entry| {
+        let status = member.state.status;
+        status == Status::Exited || (status == Status::Created && member.container.is_infra())
+    };
+    entry.damaged.as_ref().is_some_and(|damaged| damaged.lost) && entry.members.iter().all(has_ended)
+}
+
 /// Removes all pods whose containers have all ended; podman's rule. Returns their ids, and the
 /// errors of pods that stayed.
 pub fn prune(home: &Home) -> (Vec<ContainerId>, Vec<EngineError>) {
@@ -185,7 +214,7 @@ pub fn prune(home: &Home) -> (Vec<ContainerId>, Vec<EngineError>) {
         Err(error) => return (removed, vec![error]),
     };
     for entry in entries {
-        if matches!(entry.status, PodStatus::Stopped | PodStatus::Exited) {
+        if matches!(entry.status, PodStatus::Stopped | PodStatus::Exited) || is_lost(&entry) {
             match remove_pod(home, &entry.pod, false) {
                 Ok(()) => removed.push(entry.pod.id),
                 Err(why) => errors.extend(why),

@@ -14,8 +14,7 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use tote_kernel::{Boot, Kernel, lean, unpack};
-use tote_state::closed;
-use tote_state::record;
+use tote_state::{StateError, closed, record};
 use tote_sys::best_effort;
 use tote_vmm::Disk;
 
@@ -206,9 +205,23 @@ fn put(dir: &Path, kernel: &VmKernel, vmlinux: &[u8], modules: &[u8]) -> Result<
     write(&new.join(VMLINUX), 0o444, vmlinux)?;
     write(&new.join(MODULES), 0o444, modules)?;
     record::write(&new.join(RECORD), kernel)?;
-    put_in_place(&new, &dir.join("kernels").join(&kernel.hash))?;
+    let place = dir.join("kernels").join(&kernel.hash);
+    put_in_place(&new, &place)?;
+    // A kernel that was there keeps its files, which its name tells; its record may be damaged.
+    let path = place.join(RECORD);
+    if is_lost(record::read::<VmKernel>(&path)) {
+        record::remove(&path)?;
+        record::write(&path, kernel)?;
+    }
+    if is_lost(record::read::<String>(&dir.join(IN_USE))) {
+        record::remove(&dir.join(IN_USE))?;
+    }
     record::write(&dir.join(IN_USE), &kernel.hash)?;
     Ok(())
+}
+
+fn is_lost<T>(read: Result<Option<T>, StateError>) -> bool {
+    matches!(read, Err(StateError::Record(why)) if why.is_lost())
 }
 
 /// Removes copies of programs: those that are needed are made again. Machines that run have them open.

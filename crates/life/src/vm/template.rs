@@ -17,7 +17,9 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tote_bundle::{RunOptions, VmOptions};
-use tote_state::record;
+use tote_state::record::{Damaged, Kind};
+use tote_state::records::{self, Records};
+use tote_state::{StateError, record};
 use tote_sys::best_effort;
 use tote_vmm::{Accel, Begin, Board, Layout, Machine, Qemu, Template};
 
@@ -60,7 +62,7 @@ pub struct VmTemplate {
 }
 
 /// A template as `vm template ls` shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct VmTemplateRow {
     /// The template.
     pub template: VmTemplate,
@@ -68,6 +70,8 @@ pub struct VmTemplateRow {
     pub size: u64,
     /// True if a start with this memory and these processors goes on from it.
     pub fits: bool,
+    /// Damage of the record, if only the name of the template is known.
+    pub damaged: Option<Damaged>,
 }
 
 /// A template that fits a machine: its files on this machine.
@@ -184,8 +188,13 @@ pub fn create(
     let _lock = locked(&dir)?;
     let id = name(&kernel, &machine)?;
     let place = dir.join(&id);
-    if let Some(there) = record::read(&place.join(RECORD))? {
-        return Ok(there);
+    match KIND.read(&id, &place.join(RECORD)) {
+        Ok(Some(there)) => return Ok(there),
+        Ok(None) => {}
+        Err(StateError::Damaged(damaged)) if damaged.why.is_lost() => {
+            tote_sys::remove_tree(&place).map_err(VmFault::file("remove", &place))?;
+        }
+        Err(error) => return Err(error.into()),
     }
     let template = VmTemplate {
         id,
@@ -263,19 +272,41 @@ fn open(path: &Path, flags: OFlags, attempt: &'static str) -> Result<OwnedFd, Vm
     opened.map_err(|errno| VmFault::file(attempt, path)(errno.into()))
 }
 
+const KIND: Kind = Kind {
+    noun: "template",
+    remove: "tote vm template rm",
+};
+
 /// Lists the templates, the oldest first.
 ///
 /// # Errors
-/// [`EngineError`]: a record cannot be read.
+/// [`EngineError`]: the templates cannot be listed.
 pub fn list(home: &Home) -> Result<Vec<VmTemplateRow>, EngineError> {
     let dir = directory(home);
-    // Without a kernel, or a VMM, no template fits.
-    let kernel = in_use(home)?.and_then(|_| files(home, true).ok());
+    // Without a kernel, or a VMM, no template fits; the next `vm setup` mends the record of a kernel.
+    let kernel = match in_use(home) {
+        Err(EngineError::State(StateError::Record(why))) if !why.is_passing() => None,
+        kernel => kernel?,
+    };
+    let kernel = kernel.and_then(|_| files(home, true).ok());
     let mut rows = Vec::new();
-    for id in names(&dir)? {
-        let Some(template) = record::read::<VmTemplate>(&dir.join(&id).join(RECORD))? else {
-            continue;
-        };
+    let place = |id: &str| (!id.starts_with('.')).then(|| (id.to_owned(), dir.join(id).join(RECORD)));
+    let templates: Records<VmTemplate> = records::list(KIND, &dir, place)?;
+    for damaged in templates.damaged {
+        rows.push(VmTemplateRow {
+            template: VmTemplate {
+                id: damaged.name.clone(),
+                kernel: "damaged".to_owned(),
+                memory: 0,
+                processors: 0,
+                created: 0,
+            },
+            size: size(&dir.join(&damaged.name)),
+            fits: false,
+            damaged: Some(damaged),
+        });
+    }
+    for (id, template) in templates.whole {
         let options = VmOptions {
             memory: Some(template.memory << 20),
             processors: Some(template.processors),
@@ -289,6 +320,7 @@ pub fn list(home: &Home) -> Result<Vec<VmTemplateRow>, EngineError> {
             fits: wanted.as_ref() == Some(&id),
             size: size(&dir.join(&id)),
             template,
+            damaged: None,
         });
     }
     rows.sort_by_key(|row| row.template.created);
@@ -335,13 +367,18 @@ pub fn remove(home: &Home, id: &str) -> Result<String, EngineError> {
     }
 }
 
-/// Removes the templates that fit no start any more; returns their names and the bytes that they took.
+/// Removes the templates that fit no start any more, and those whose records are lost; returns their names and the bytes that they
+/// took.
 ///
 /// # Errors
 /// Those of [`list`] and [`remove`].
 pub fn prune(home: &Home) -> Result<(Vec<String>, u64), EngineError> {
     let (mut names, mut bytes) = (Vec::new(), 0);
-    for row in list(home)?.into_iter().filter(|row| !row.fits) {
+    let goes = |row: &VmTemplateRow| match &row.damaged {
+        Some(damaged) => damaged.why.is_lost(),
+        None => !row.fits,
+    };
+    for row in list(home)?.into_iter().filter(goes) {
         names.push(remove(home, &row.template.id)?);
         bytes += row.size;
     }

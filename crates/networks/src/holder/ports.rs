@@ -5,6 +5,7 @@
 //! namespace. Of root it has those that the packet filter does not translate. It reads them from the packet filter, so that nothing
 //! else has to be right after a command was killed.
 
+use super::super::error::fault_of;
 use super::super::rootless::is_inside;
 use super::super::{NetworkFault, PublishFault, RootlessFault, listener, record};
 use super::near::Near;
@@ -143,6 +144,8 @@ pub(crate) struct Published {
     /// Whether the network namespace is one for a user's networks, where the packet filter translates for containers alone.
     is_users: bool,
     forwarder: Forwarder<Near>,
+    /// The ports that the forwarder was last told.
+    led: BTreeSet<Forward>,
     /// Connections that containers begin; `None` where pasta alone leads them on.
     onward: Option<Onward>,
     /// When it is to be looked for connections whose container is gone.
@@ -167,6 +170,7 @@ impl Published {
             network: copy()?,
             is_users,
             forwarder,
+            led: BTreeSet::new(),
             onward,
             look: None,
         })
@@ -204,10 +208,12 @@ impl Published {
     /// was taken away, until one side closes them, and are looked for again.
     fn end_orphans(&mut self) {
         let outlived = self.forwarder.outlived();
-        let leased: BTreeSet<_> = members(&self.home)
-            .into_keys()
-            .map(|(address, _)| address)
-            .collect();
+        let Ok(members) = members(&self.home) else {
+            // Whose container is gone cannot be known now, so all go on.
+            self.look = Some(Instant::now() + BETWEEN_LOOKS);
+            return;
+        };
+        let leased: BTreeSet<_> = members.into_keys().map(|(address, _)| address).collect();
         let gone = outlived.difference(&leased).copied().collect();
         self.forwarder.cut_off(&gone);
         self.look = (gone.len() < outlived.len()).then(|| Instant::now() + BETWEEN_LOOKS);
@@ -227,15 +233,30 @@ impl Published {
     }
 
     /// The ports where this process is to listen. Other state roots of root have processes of their own.
-    fn own(&self, published: &[(PublishedPort, String)]) -> BTreeSet<Forward> {
-        let members = members(&self.home);
+    ///
+    /// # Errors
+    /// The networks or their leases cannot be listed: what is led has to stay as it is.
+    fn own(&self, published: &[(PublishedPort, String)]) -> Result<BTreeSet<Forward>, EngineError> {
+        let members = members(&self.home)?;
         let listened = published.iter().filter(|(port, _)| port.way == Way::Listened);
         let own = listened.filter_map(|(port, holder)| {
             let holder: ContainerId = holder.parse().ok()?;
-            let beside = members.get(&(port.container.ip(), link_text(&holder)))?;
-            forward(port, *beside)
+            match members.get(&(port.container.ip(), link_text(&holder)))? {
+                Subnets::Known(beside) => forward(port, *beside),
+                // It goes on as it was: with another subnet it would be another port to the forwarder, and closed for a moment.
+                Subnets::Lost => {
+                    let new = forward(port, None)?;
+                    let is_it = |led: &&Forward| {
+                        Forward {
+                            beside: None,
+                            ..**led
+                        } == new
+                    };
+                    Some(self.led.iter().find(is_it).copied().unwrap_or(new))
+                }
+            }
         });
-        own.collect()
+        Ok(own.collect())
     }
 
     fn lead(&mut self) -> String {
@@ -252,8 +273,12 @@ impl Published {
             let ports = published.iter();
             ports.filter_map(|(port, _)| forward(port, None)).collect()
         } else {
-            self.own(&published)
+            match self.own(&published) {
+                Ok(own) => own,
+                Err(_) => return String::new(),
+            }
         };
+        self.led.clone_from(&wanted);
         self.look = Some(Instant::now() + BETWEEN_LOOKS);
         match self.forwarder.lead(&wanted) {
             Ok(()) => YES.to_owned(),
@@ -288,21 +313,42 @@ fn free((transport, host): (Transport, SocketAddr)) -> String {
 /// The first bits of all addresses of a network.
 type Bits = (IpAddr, u8);
 
+/// Subnet of an address, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+enum Subnets {
+    Known(Option<Bits>),
+    /// The record of the network cannot be used.
+    Lost,
+}
+
 /// The addresses in the networks of a state root, and the containers that have them, as their leases say it, with the network.
-fn members(home: &Home) -> BTreeMap<(IpAddr, String), Option<Bits>> {
-    let networks = record::all(home).unwrap_or_default();
-    let members = networks.iter().flat_map(|network| {
+///
+/// # Errors
+/// The networks or their leases cannot be listed. A network whose record cannot be used keeps its members, and those of the others.
+fn members(home: &Home) -> Result<BTreeMap<(IpAddr, String), Subnets>, EngineError> {
+    let networks = record::all(home)?;
+    let mut members = BTreeMap::new();
+    let mut add = |name: &str, subnet: &dyn Fn(IpAddr) -> Subnets| -> Result<(), EngineError> {
+        let leases = record::leases(home, name)
+            .all()
+            .map_err(|source| fault_of(name, source))?;
+        let leases = leases.into_iter();
+        members.extend(leases.map(|(address, container)| ((address, container), subnet(address))));
+        Ok(())
+    };
+    for (name, network) in &networks.whole {
         let ipv4 = network.ipv4.subnet;
         let bits4 = (ipv4.address().into(), ipv4.prefix());
         let ipv6 = network.ipv6.map(|ipv6| ipv6.subnet);
         let bits6 = ipv6.map(|ipv6| (ipv6.address().into(), ipv6.prefix()));
-        let leases = network.leases(home).all().unwrap_or_default();
-        leases.into_iter().map(move |(address, container)| {
-            let bits = if address.is_ipv4() { Some(bits4) } else { bits6 };
-            ((address, container), bits)
-        })
-    });
-    members.collect()
+        add(name, &|address| {
+            Subnets::Known(if address.is_ipv4() { Some(bits4) } else { bits6 })
+        })?;
+    }
+    for damaged in &networks.damaged {
+        add(&damaged.name, &|_| Subnets::Lost)?;
+    }
+    Ok(members)
 }
 
 fn forward(port: &PublishedPort, beside: Option<Bits>) -> Option<Forward> {

@@ -1,7 +1,7 @@
 //! Lists and descriptions of secrets.
 
 use super::SecretFault;
-use super::record::{SecretRecord, fault, find, names, read};
+use super::record::{SecretRecord, all, fault, find};
 use crate::look::{Pattern, moment};
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ pub struct SecretRow {
     pub updated: String,
     /// Labels of the secret.
     pub labels: BTreeMap<String, String>,
+    /// Reason why the secret cannot be used, and the remedy; empty for one that can.
+    pub error: String,
 }
 
 /// Lists the secrets that these filters select, by name: `name=PATTERN` and `id=PREFIX`, alternatives each.
@@ -35,17 +37,23 @@ pub fn secrets(home: &Home, filters: &[String]) -> Result<Vec<SecretRow>, Engine
             _ => return Err(invalid()),
         }
     }
-    let mut rows = Vec::new();
-    for name in names(home)? {
-        let Some(record) = read(home, &name)? else {
-            continue;
-        };
-        let is_named = patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_in(&name));
-        let has_id = prefixes.is_empty() || prefixes.iter().any(|prefix| record.id.starts_with(prefix));
-        if is_named && has_id {
-            rows.push(row(name, record));
-        }
-    }
+    let secrets = all(home)?;
+    let mut rows: Vec<_> = secrets
+        .whole
+        .into_iter()
+        .map(|(name, record)| row(name, record))
+        .collect();
+    rows.extend(secrets.damaged.into_iter().map(|damaged| SecretRow {
+        error: damaged.told(),
+        created: String::new(),
+        updated: String::new(),
+        ..row(damaged.name, SecretRecord::default())
+    }));
+    rows.retain(|row| {
+        let is_named = patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_in(&row.name));
+        is_named && (prefixes.is_empty() || prefixes.iter().any(|prefix| row.id.starts_with(prefix)))
+    });
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(rows)
 }
 
@@ -56,6 +64,7 @@ fn row(name: String, record: SecretRecord) -> SecretRow {
         created: moment(record.created),
         updated: moment(record.updated),
         labels: record.labels,
+        error: String::new(),
     }
 }
 
@@ -65,7 +74,7 @@ fn row(name: String, record: SecretRecord) -> SecretRow {
 /// [`EngineError::State`].
 pub fn exists(home: &Home, wanted: &str) -> Result<bool, EngineError> {
     match find(home, wanted) {
-        Ok(_) => Ok(true),
+        Ok(_) | Err(EngineError::State(tote_state::StateError::Damaged(_))) => Ok(true),
         Err(error) if matches!(error.part(), Some(SecretFault::Missing(_))) => Ok(false),
         Err(error) => Err(error),
     }

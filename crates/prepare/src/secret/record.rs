@@ -7,10 +7,18 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use tote_state::StateError;
 use tote_state::locked::locked;
 use tote_state::new_id;
-use tote_state::record::{names_in, now};
+use tote_state::record::Kind;
+use tote_state::record::{self, names_in, now};
+use tote_state::records::{self, Records};
 use tote_sys::best_effort;
+
+const KIND: Kind = Kind {
+    noun: "secret",
+    remove: "tote secret rm",
+};
 
 /// End of the name of a record.
 const SUFFIX: &str = ".json";
@@ -87,22 +95,29 @@ pub fn create(home: &Home, secret: NewSecret) -> Result<String, EngineError> {
         return Err(fault(SecretFault::Size(data.len())));
     }
     let _locked = lock(home)?;
-    let former = read(home, name)?;
+    let former = match read(home, name) {
+        Err(EngineError::State(StateError::Damaged(damaged))) if secret.replace => {
+            damaged.removable(false).map_err(StateError::from)?;
+            record::remove(&path(home, name))?;
+            None
+        }
+        former => former?,
+    };
     if let Some(former) = former.as_ref().filter(|_| !secret.replace) {
         return match secret.ignore {
             true => Ok(former.id.clone()),
             false => Err(fault(SecretFault::Taken(name.clone()))),
         };
     }
-    let record = SecretRecord {
+    let made = SecretRecord {
         id: new_id()?.to_string()[..ID].to_owned(),
         created: now(),
         updated: now(),
         labels: secret.labels.clone(),
         data: STANDARD.encode(data),
     };
-    tote_state::record::write(&path(home, name), &record)?;
-    Ok(record.id)
+    record::write(&path(home, name), &made)?;
+    Ok(made.id)
 }
 
 /// Locks all changes of secrets, and removes what killed ones left.
@@ -126,19 +141,19 @@ pub(crate) fn read(home: &Home, name: &str) -> Result<Option<SecretRecord>, Engi
     if !is_name(name) {
         return Ok(None);
     }
-    Ok(tote_state::record::read(&path(home, name))?)
+    Ok(KIND.read(name, &path(home, name))?)
 }
 
-/// Lists the names of all secrets.
+/// Reads all secrets.
 ///
 /// # Errors
 /// [`EngineError::State`].
-pub(crate) fn names(home: &Home) -> Result<Vec<String>, EngineError> {
-    let files = names_in(&home.secrets())?.into_iter();
-    let names = files.filter_map(|file| file.strip_suffix(SUFFIX).map(ToOwned::to_owned));
-    let mut names: Vec<String> = names.filter(|name| is_name(name)).collect();
-    names.sort();
-    Ok(names)
+pub(crate) fn all(home: &Home) -> Result<Records<SecretRecord>, EngineError> {
+    let place = |file: &str| {
+        let name = file.strip_suffix(SUFFIX).filter(|name| is_name(name))?;
+        Some((name.to_owned(), path(home, name)))
+    };
+    Ok(records::list(KIND, &home.secrets(), place)?)
 }
 
 /// Finds a secret by its name, its id or a unique beginning of the id.
@@ -146,16 +161,8 @@ pub(crate) fn find(home: &Home, wanted: &str) -> Result<(String, SecretRecord), 
     if let Some(record) = read(home, wanted)? {
         return Ok((wanted.to_owned(), record));
     }
-    let mut found = Vec::new();
-    for name in names(home)? {
-        // Another command may have removed it meanwhile.
-        if let Some(record) = read(home, &name)?
-            && !wanted.is_empty()
-            && record.id.starts_with(wanted)
-        {
-            found.push((name, record));
-        }
-    }
+    let mut found = all(home)?.whole;
+    found.retain(|(_, record)| !wanted.is_empty() && record.id.starts_with(wanted));
     match found.len() {
         0 => Err(fault(SecretFault::Missing(wanted.to_owned()))),
         1 => Ok(found.remove(0)),
@@ -163,22 +170,24 @@ pub(crate) fn find(home: &Home, wanted: &str) -> Result<(String, SecretRecord), 
     }
 }
 
-/// Removes a secret; containers that were made with it keep their copies. Returns its id.
+/// Removes a secret; containers that were made with it keep their copies. Returns its id, or the name of a secret whose record cannot
+/// be used. A secret that a newer tote has made needs `force`.
 ///
 /// # Errors
 /// [`SecretFault::Missing`], [`SecretFault::File`].
-pub fn remove(home: &Home, wanted: &str) -> Result<String, EngineError> {
+pub fn remove(home: &Home, wanted: &str, force: bool) -> Result<String, EngineError> {
     let _locked = lock(home)?;
-    let (name, record) = find(home, wanted)?;
-    let path = path(home, &name);
-    std::fs::remove_file(&path).map_err(|source| {
-        fault(SecretFault::File {
-            attempt: "remove",
-            path,
-            source,
-        })
-    })?;
-    Ok(record.id)
+    let (name, id) = match find(home, wanted) {
+        Ok((name, record)) => (name, record.id),
+        Err(EngineError::State(StateError::Damaged(damaged))) => {
+            let name = damaged.name.clone();
+            damaged.removable(force).map_err(StateError::from)?;
+            (name.clone(), name)
+        }
+        Err(error) => return Err(error),
+    };
+    record::remove(&path(home, &name))?;
+    Ok(id)
 }
 
 /// True for a valid name: one that is a file's name here, without `=` and `,`, which options of `run` are made of.
@@ -224,14 +233,14 @@ mod tests {
             ..new("a.new", b"two")
         };
         assert_ne!(create(&home, replaced).unwrap(), id);
-        assert_eq!(names(&home).unwrap(), ["a.new"]);
+        assert_eq!(all(&home).unwrap().whole[0].0, "a.new");
         for name in ["", "a/b", "..", "a=b", "a,b", "\u{e4}"] {
             assert!(create(&home, new(name, b"x")).is_err(), "{name}");
         }
         assert!(create(&home, new("b", b"")).is_err() && create(&home, new("b", &[1; LIMIT])).is_err());
         let left = home.secrets().join("b.new");
         std::fs::write(&left, "half").unwrap();
-        remove(&home, "a.new").unwrap();
+        remove(&home, "a.new", false).unwrap();
         assert!(!left.try_exists().unwrap());
         assert!(find(&home, "a.new").is_err() && find(&home, "").is_err());
     }

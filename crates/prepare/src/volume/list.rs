@@ -2,7 +2,7 @@
 
 use super::VolumeFault;
 use super::record::{ANONYMOUS, VolumeRecord, is_name};
-use crate::container::{self, Container, Entry};
+use crate::container::{self, Container, Entry, LostRecord};
 use crate::look::Pattern;
 use crate::look::label::{has_label, label};
 use crate::tree_size;
@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 use tote_bundle::ContainerId;
 use tote_state::StateError;
-use tote_state::record::{RecordError, is_there, names_in};
+use tote_state::record::{is_there, names_in};
+use tote_sys::chain;
 
 /// Selection of volumes to list: each filter must apply, but names and drivers are alternatives.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,9 @@ pub struct VolumeRow {
     pub anonymous: bool,
     /// Ids of the containers that use the volume.
     pub containers: Vec<String>,
+    /// Reason why the record of the volume cannot be used, and the remedy; empty for one that can. Containers can use its files all
+    /// the same.
+    pub error: String,
 }
 
 impl VolumeRow {
@@ -74,6 +78,8 @@ struct VolumeUsers {
     containers: BTreeSet<String>,
     /// Containers and pools that use a volume, by its name.
     by_volume: BTreeMap<String, Vec<String>>,
+    /// Containers and pools that may use every volume, because their records cannot be read.
+    unread: Vec<String>,
 }
 
 impl VolumeUsers {
@@ -101,11 +107,23 @@ impl VolumeUsers {
 
 /// Lists every volume, by name, for a removal; with the error of an unreadable record.
 ///
+/// A container or a pool whose record cannot be read counts as a user of every volume, because it may be one.
+///
 /// # Errors
-/// Fails if the record of a container or a pool cannot be read, because the needed volumes are unknown then.
+/// Fails if the containers or the pools cannot be listed.
 pub(crate) fn all(home: &Home) -> Result<Vec<(VolumeRow, Option<EngineError>)>, EngineError> {
     let pools = crate::pool::volume_users(home)?;
-    let users = VolumeUsers::of(container::list_whole(home)?, pools);
+    let entries = container::list(home)?;
+    let dead = entries
+        .iter()
+        .filter(|entry| entry.lost == Some(LostRecord::Container));
+    let mut unread: Vec<String> = dead.map(|entry| entry.container.id.to_string()).collect();
+    let damaged = crate::pool::records(home)?.damaged.into_iter();
+    unread.extend(damaged.map(|pool| format!("pool {}", pool.name)));
+    let users = VolumeUsers {
+        unread,
+        ..VolumeUsers::of(entries, pools)
+    };
     let names = all_names(home)?.into_iter();
     let rows = names.map(|name| {
         let (record, lost) = match VolumeRecord::read(home, &name) {
@@ -122,9 +140,15 @@ fn all_readable(home: &Home) -> Result<Vec<VolumeRow>, EngineError> {
     let pools = crate::pool::volume_users(home).unwrap_or_default();
     let users = VolumeUsers::of(container::list(home)?, pools);
     let names = all_names(home)?.into_iter();
-    let rows = names.map(|name| {
-        let record = VolumeRecord::read(home, &name).ok().flatten();
-        row(home, name, record, &users)
+    let rows = names.map(|name| match VolumeRecord::read(home, &name) {
+        Ok(record) => row(home, name, record, &users),
+        Err(error) => VolumeRow {
+            error: format!(
+                "{}: 'tote volume rm -f {name}' removes volume {name}",
+                chain(&error)
+            ),
+            ..row(home, name, None, &users)
+        },
     });
     Ok(rows.collect())
 }
@@ -137,6 +161,7 @@ fn row(home: &Home, name: String, record: Option<VolumeRecord>, users: &VolumeUs
     });
     let mut containers = users.by_volume.get(&name).cloned().unwrap_or_default();
     containers.extend(record.container.filter(|owner| users.containers.contains(owner)));
+    containers.extend(users.unread.iter().cloned());
     VolumeRow {
         mountpoint,
         created: record.created,
@@ -144,6 +169,7 @@ fn row(home: &Home, name: String, record: Option<VolumeRecord>, users: &VolumeUs
         labels: record.labels,
         containers,
         name,
+        error: String::new(),
     }
 }
 
@@ -173,9 +199,7 @@ pub(crate) fn is_anonymous(home: &Home, name: &str) -> Result<bool, EngineError>
 /// newer tote, has no owner.
 fn owner(home: &Home, name: &str) -> Result<Option<String>, EngineError> {
     match VolumeRecord::read(home, name) {
-        Err(EngineError::State(StateError::Record(
-            RecordError::Damaged { .. } | RecordError::Newer { .. },
-        ))) => Ok(None),
+        Err(EngineError::State(StateError::Record(why))) if why.is_lost() || why.is_newer() => Ok(None),
         record => Ok(record?.and_then(|record| record.container)),
     }
 }

@@ -10,16 +10,18 @@ use std::collections::BTreeMap;
 use tote_state::StateError;
 use tote_state::events::Event;
 use tote_state::events::append;
-use tote_state::record::{RecordError, names_in};
+use tote_state::record::names_in;
 use tote_sys::best_effort;
 
 /// Result of a pruning.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct PrunedVolumes {
     /// Names of the removed volumes.
     pub removed: Vec<String>,
     /// Size of their files in bytes.
     pub bytes: u64,
+    /// Errors of volumes that stayed; the others were removed all the same.
+    pub errors: Vec<EngineError>,
 }
 
 /// Removes an unused volume; with `force` a missing one is not an error, and one with a damaged record is removed as
@@ -60,9 +62,7 @@ pub fn remove(home: &Home, name: &str, force: bool) -> Result<(), EngineError> {
 /// Decides whether a volume with unknown users may be removed.
 fn may_go(name: &str, lost: EngineError, force: bool) -> Result<(), EngineError> {
     match lost {
-        EngineError::State(StateError::Record(
-            source @ (RecordError::Damaged { .. } | RecordError::Newer { .. }),
-        )) => {
+        EngineError::State(StateError::Record(source)) if !source.is_passing() => {
             if force {
                 return Ok(());
             }
@@ -155,9 +155,7 @@ pub fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineError> {
             _ if !row.containers.is_empty() || !names.contains(&row.name) => {}
             None => unused.push(row),
             // A volume with a damaged record has no known owner, and stays for `volume rm -f`.
-            Some(EngineError::State(StateError::Record(
-                RecordError::Damaged { .. } | RecordError::Newer { .. },
-            ))) => {}
+            Some(EngineError::State(StateError::Record(why))) if why.is_lost() || why.is_newer() => {}
             Some(error) => failed = failed.or(Some(error)),
         }
     }
@@ -168,8 +166,8 @@ pub fn remove_unused(home: &Home, names: &[String]) -> Result<(), EngineError> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Removes the unused volumes: anonymous ones, or all. Returns the first error of a volume that stays; the others are
-/// removed anyway.
+/// Removes the unused volumes: anonymous ones, or all. A volume whose record cannot be read stays; so do all volumes that a container
+/// or a pool may use whose record cannot be read.
 ///
 /// # Errors
 /// [`VolumeFault::Filter`], and `MachineError::Remove`.
@@ -183,13 +181,15 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
         }
     }
     sweep(home);
-    let mut pruned = PrunedVolumes::default();
-    let mut failed = None;
+    let mut pruned = PrunedVolumes {
+        errors: crate::container::unread(home)?,
+        ..PrunedVolumes::default()
+    };
     let mut unused = Vec::new();
     for (row, lost) in all(home)? {
         match lost {
             // The users and labels of this volume are unknown.
-            Some(error) => failed = failed.or(Some(error)),
+            Some(error) => pruned.errors.push(error),
             None => unused.push(row),
         }
     }
@@ -204,11 +204,11 @@ pub fn prune(home: &Home, named_too: bool, filters: &[String]) -> Result<PrunedV
             pruned.removed.push(row.name.clone());
         }
         // A volume that cannot be removed does not prevent the removal of others.
-        Err(error) => failed = failed.take().or(Some(error)),
+        Err(error) => pruned.errors.push(error),
     })?;
     announce(home, "destroy", &pruned.removed);
     append(home, &[Event::pruned("volume", pruned.bytes)]);
-    failed.map_or(Ok(pruned), Err)
+    Ok(pruned)
 }
 
 #[cfg(test)]

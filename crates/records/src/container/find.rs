@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use tote_bundle::{ContainerId, Name};
 use tote_image::Digest;
+use tote_state::StateError;
 use tote_state::record::{RecordError, is_there, names_in};
 
 impl LifeError {
@@ -107,6 +108,78 @@ pub fn list_whole(home: &Home) -> Result<Vec<Entry>, EngineError> {
         Some(entry) => Err(LifeError::lost(entry).into()),
         None => Ok(entries),
     }
+}
+
+/// Lists all containers for a decision on what a start needs: a container whose record is lost for certain never starts again, and
+/// is left out.
+///
+/// # Errors
+/// Those of [`list`], and [`LifeError::Lost`] for every other record that cannot be read.
+pub fn list_startable(home: &Home) -> Result<Vec<Entry>, EngineError> {
+    let mut entries = Vec::new();
+    for entry in list(home)? {
+        if entry.lost != Some(LostRecord::Container) {
+            entries.push(entry);
+        } else if !unusable(home, &entry.container.id)
+            .iter()
+            .all(RecordError::is_lost)
+        {
+            return Err(LifeError::lost(&entry).into());
+        }
+    }
+    Ok(entries)
+}
+
+/// Lists why the records of a container cannot be used.
+fn unusable(home: &Home, id: &ContainerId) -> Vec<RecordError> {
+    let reads = [
+        Container::read(home, id).map(drop),
+        State::read(home, id).map(drop),
+    ];
+    let errors = reads.into_iter().filter_map(Result::err);
+    let why = errors.filter_map(|error| match error {
+        EngineError::State(StateError::Record(why)) => Some(why),
+        _ => None,
+    });
+    why.collect()
+}
+
+/// Checks that the machine can read the records now, whatever is in them.
+///
+/// # Errors
+/// [`LifeError::Lost`] for a container whose record may be readable a moment later.
+pub fn check_readable(home: &Home) -> Result<(), EngineError> {
+    for entry in list(home)? {
+        let lost = entry.lost == Some(LostRecord::Container);
+        if lost
+            && unusable(home, &entry.container.id)
+                .iter()
+                .any(RecordError::is_passing)
+        {
+            return Err(LifeError::lost(&entry).into());
+        }
+    }
+    Ok(())
+}
+
+/// True if a newer tote has written a record of the container.
+#[must_use]
+pub fn is_newer(home: &Home, id: &ContainerId) -> bool {
+    unusable(home, id).iter().any(RecordError::is_newer)
+}
+
+/// Lists the containers and pools whose needs are unknown, because their records cannot be read: an error for each, which has the
+/// remedy.
+///
+/// # Errors
+/// Those of [`list`].
+pub fn unread(home: &Home) -> Result<Vec<EngineError>, EngineError> {
+    let entries = list(home)?.into_iter();
+    let dead = entries.filter(|entry| entry.lost == Some(LostRecord::Container));
+    let mut errors: Vec<EngineError> = dead.map(|entry| LifeError::lost(&entry).into()).collect();
+    let pools = crate::pool::records(home)?.damaged.into_iter();
+    errors.extend(pools.map(|pool| EngineError::from(StateError::from(pool))));
+    Ok(errors)
 }
 
 /// Lists the names of all containers; empty after an error.
@@ -249,25 +322,39 @@ pub struct ImageUser {
     pub mounted: bool,
 }
 
-/// Lists the containers and pools that use an image: running ones first.
+/// Lists the containers and pools that use an image, or may use it because their records cannot be read: running ones first.
 ///
 /// # Errors
-/// Those of [`list_whole`]: a container with an unreadable record may use it.
+/// Those of [`list`].
 pub fn image_users(home: &Home, given: &Digest) -> Result<Vec<ImageUser>, EngineError> {
     let image = given.to_string();
-    let mut users: Vec<ImageUser> = list_whole(home)?
+    let is_dead = |entry: &Entry| entry.lost == Some(LostRecord::Container);
+    let mut users: Vec<ImageUser> = list(home)?
         .into_iter()
         .filter(|entry| {
             let container = &entry.container;
-            container.image_id.as_ref() == Some(&image) || mounts_image(container, &image)
+            is_dead(entry) || container.image_id.as_ref() == Some(&image) || mounts_image(container, &image)
         })
         .map(|entry| ImageUser {
-            name: format!("container {}", entry.container.display()),
-            // A container with a lost state may be running.
-            runs: entry.state.runs() || !entry.kept || entry.lost.is_some(),
+            name: match is_dead(&entry) {
+                true => format!("container {}, which is dead", entry.container.id),
+                false => format!("container {}", entry.container.display()),
+            },
+            runs: match entry.lost {
+                Some(LostRecord::Container) => is_held(home, &entry.container.id),
+                // A container with a lost state may be running.
+                Some(LostRecord::State) => true,
+                None => entry.state.runs() || !entry.kept,
+            },
             mounted: crate::mounted::is_mounted_somewhere(home, &entry.container.id),
         })
         .collect();
+    let damaged = crate::pool::records(home)?.damaged.into_iter();
+    users.extend(damaged.map(|pool| ImageUser {
+        name: format!("pool {}, whose record cannot be used", pool.name),
+        runs: false,
+        mounted: false,
+    }));
     let pools = crate::pool::image_users(home, given)?.into_iter();
     users.extend(pools.map(|pool| ImageUser {
         name: format!("pool {pool}"),

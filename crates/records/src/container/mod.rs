@@ -39,7 +39,10 @@ pub use entry::{Entry, LostRecord};
 pub use error::{LifeError, StartError, UndyingState};
 pub use failure::{failure_line, listen_failure};
 pub use fault::POINTS as FAULT_POINTS;
-pub use find::{ImageUser, find, image_users, list, list_whole, may_have_users, names, open};
+pub use find::{
+    ImageUser, check_readable, find, image_users, is_newer, list, list_startable, list_whole, may_have_users,
+    names, open, unread,
+};
 pub use link::{link_text, parse as parse_link};
 pub use live::is_held;
 pub use mount_points::{MountPoint, anonymous_name, mounts, mounts_image};

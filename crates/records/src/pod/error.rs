@@ -111,6 +111,9 @@ impl PodError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Running { .. } => Some("stop the pod before, or give --force".to_owned()),
+            Self::NameTaken { name, .. } => Some(format!(
+                "'tote pod rm {name}' removes it, and --replace replaces it"
+            )),
             Self::NoPod => Some("give --pod NAME beside --network pod".to_owned()),
             Self::NoNetwork(_) => Some("tote pod create --share +net".to_owned()),
             Self::Infra { pod, .. } => Some(format!("tote pod rm {pod}")),

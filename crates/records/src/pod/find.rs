@@ -2,10 +2,11 @@
 
 use super::lock::REMOVING;
 use super::{Pod, PodError};
-use crate::container::{self, Entry, Status};
+use crate::container::{self, Entry, LifeError, LostRecord, Status};
 use crate::{EngineError, Home};
 use std::collections::BTreeMap;
 use tote_bundle::ContainerId;
+use tote_state::StateError;
 
 /// Result for a pod: the errors of its members.
 pub type Done = Result<(), Vec<EngineError>>;
@@ -83,17 +84,58 @@ pub struct PodEntry {
     pub members: Vec<Entry>,
     /// Status of the pod.
     pub status: PodStatus,
+    /// Damage of the record, if only the id of the pod is known.
+    pub damaged: Option<DamagedPod>,
+}
+
+/// Damage of the record of a pod.
+#[derive(Clone, Debug)]
+pub struct DamagedPod {
+    /// Reason and remedy, in one line.
+    pub reason: String,
+    /// True for the record of a newer tote.
+    pub newer: bool,
+    /// True if the record is lost for certain.
+    pub lost: bool,
+}
+
+impl DamagedPod {
+    fn of(error: &EngineError) -> Self {
+        match error {
+            EngineError::State(StateError::Damaged(damaged)) => Self {
+                reason: damaged.told(),
+                newer: damaged.why.is_newer(),
+                lost: damaged.why.is_lost(),
+            },
+            error => Self {
+                reason: tote_sys::chain(error),
+                newer: false,
+                lost: false,
+            },
+        }
+    }
 }
 
 impl PodEntry {
-    fn new(home: &Home, pod: Pod, mut members: Vec<Entry>) -> Result<Self, EngineError> {
+    fn new(
+        home: &Home,
+        pod: Pod,
+        damaged: Option<DamagedPod>,
+        mut members: Vec<Entry>,
+    ) -> Result<Self, EngineError> {
         members.sort_by_key(|member| (!member.container.is_infra(), member.container.created));
-        let status = if is_lost(&pod) || tote_state::record::is_there(&home.pod(&pod.id).join(REMOVING))? {
+        let status = if damaged.is_some() || tote_state::record::is_there(&home.pod(&pod.id).join(REMOVING))?
+        {
             PodStatus::Dead
         } else {
             PodStatus::of(&members)
         };
-        let mut entry = Self { pod, members, status };
+        let mut entry = Self {
+            pod,
+            members,
+            status,
+            damaged,
+        };
         if entry.status == PodStatus::Running && entry.members.iter().any(|member| entry.is_stray(member)) {
             entry.status = PodStatus::Degraded;
         }
@@ -137,11 +179,17 @@ impl PodEntry {
 pub fn find(home: &Home, wanted: &str) -> Result<PodEntry, EngineError> {
     let pod = record(home, wanted)?;
     let members = members(home, &pod.id)?;
-    PodEntry::new(home, pod, members)
+    PodEntry::new(home, pod, None, members)
 }
 
 /// Finds only the record of a pod.
 pub fn record(home: &Home, wanted: &str) -> Result<Pod, EngineError> {
+    let id = seek(home, wanted)?;
+    Pod::read(home, &id)?.ok_or_else(|| PodError::Missing(wanted.to_owned()).into())
+}
+
+/// Finds only the id of a pod, which may have a record that cannot be used.
+pub fn seek(home: &Home, wanted: &str) -> Result<ContainerId, EngineError> {
     let missing = || EngineError::from(PodError::Missing(wanted.to_owned()));
     let name = wanted.strip_prefix('/');
     let id = match wanted.parse::<ContainerId>() {
@@ -149,14 +197,14 @@ pub fn record(home: &Home, wanted: &str) -> Result<Pod, EngineError> {
         Err(_) => named(home, name.unwrap_or(wanted))?,
     };
     if let Some(id) = id {
-        return Pod::read(home, &id)?.ok_or_else(missing);
+        return Ok(id);
     }
     if name.is_some() {
         return Err(missing());
     }
     let mut ids = ids(home)?.into_iter().filter(|id| id.has_prefix(wanted));
     match (ids.next(), ids.next()) {
-        (Some(id), None) => Pod::read(home, &id)?.ok_or_else(missing),
+        (Some(id), None) => Ok(id),
         (Some(_), Some(_)) => Err(PodError::Ambiguous(wanted.to_owned()).into()),
         (None, _) => Err(missing()),
     }
@@ -192,19 +240,22 @@ pub fn members(home: &Home, id: &ContainerId) -> Result<Vec<Entry>, EngineError>
     container::list(home).map(|entries| of_pod(entries, id))
 }
 
-/// Lists the members for a removal: an unreadable record is an error, because it may be a member's.
+/// Lists the members for the question whether one runs: the unreadable record of a container that may run is an error, because it
+/// may be a member's.
 pub fn members_whole(home: &Home, id: &ContainerId) -> Result<Vec<Entry>, EngineError> {
-    container::list_whole(home).map(|entries| of_pod(entries, id))
+    let entries = container::list(home)?;
+    let may_run = |entry: &&Entry| {
+        entry.lost == Some(LostRecord::Container) && container::is_held(home, &entry.container.id)
+    };
+    match entries.iter().find(may_run) {
+        Some(entry) => Err(LifeError::lost(entry).into()),
+        None => Ok(of_pod(entries, id)),
+    }
 }
 
 fn of_pod(mut entries: Vec<Entry>, id: &ContainerId) -> Vec<Entry> {
     entries.retain(|entry| entry.container.pod.as_deref() == Some(id.as_str()));
     entries
-}
-
-/// True for the list entry of a pod with an unreadable record, which has no name.
-fn is_lost(pod: &Pod) -> bool {
-    pod.name.is_empty()
 }
 
 /// Lists all pods, the newest first. A pod with an unreadable record is dead, and only its id is known.
@@ -215,23 +266,23 @@ pub fn list(home: &Home) -> Result<Vec<PodEntry>, EngineError> {
     let mut pods = Vec::new();
     for id in ids(home)? {
         match Pod::read(home, &id) {
-            Ok(pod) => pods.extend(pod),
-            Err(_) => pods.push(Pod::unknown(&id)),
+            Ok(pod) => pods.extend(pod.map(|pod| (pod, None))),
+            Err(error) => pods.push((Pod::unknown(&id), Some(DamagedPod::of(&error)))),
         }
     }
     if pods.is_empty() {
         return Ok(Vec::new());
     }
-    pods.sort_by_key(|pod| std::cmp::Reverse(pod.created));
+    pods.sort_by_key(|(pod, _)| std::cmp::Reverse(pod.created));
     let mut members: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
     for entry in container::list(home)? {
         if let Some(pod) = entry.container.pod.clone() {
             members.entry(pod).or_default().push(entry);
         }
     }
-    let entries = pods.into_iter().map(|pod| {
+    let entries = pods.into_iter().map(|(pod, damaged)| {
         let members = members.remove(pod.id.as_str()).unwrap_or_default();
-        PodEntry::new(home, pod, members)
+        PodEntry::new(home, pod, damaged, members)
     });
     entries.collect()
 }
@@ -245,7 +296,7 @@ pub fn name_of(home: &Home, id: &str) -> String {
 
 /// Returns the id of the pod of that name; any other text is taken as the prefix of an id.
 pub fn id_of(home: &Home, wanted: &str) -> String {
-    record(home, wanted).map_or_else(|_| wanted.to_owned(), |pod| pod.id.to_string())
+    seek(home, wanted).map_or_else(|_| wanted.to_owned(), |id| id.to_string())
 }
 
 /// Lists the names of all pods.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tote_bundle::{ContainerId, RunOptions};
 use tote_state::events::Event;
+use tote_state::record::Kind;
 
 /// Pod as it was requested: `pods/ID/pod.json`. The record never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,13 +44,18 @@ pub struct Pod {
     pub create_command: Vec<String>,
 }
 
+const KIND: Kind = Kind {
+    noun: "pod",
+    remove: "tote pod rm",
+};
+
 /// Name of the record in a pod's directory.
 pub const FILE: &str = "pod.json";
 
 impl Pod {
     /// Reads the record of that id; `None` if it is missing.
     pub fn read(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
-        Ok(tote_state::record::read(&home.pod(id).join(FILE))?)
+        Ok(KIND.read(id.as_str(), &home.pod(id).join(FILE))?)
     }
 
     /// Makes the entry of a pod with an unreadable record, of which only the id is known.

@@ -1,11 +1,12 @@
 //! Lists of pools.
 
-use super::record::Pool;
+use super::record::{FILE, KIND, Pool};
 use crate::container::Container;
 use crate::{EngineError, Home};
-use tote_bundle::ContainerId;
+use tote_bundle::{ContainerId, Name};
 use tote_image::Digest;
 use tote_state::record::names_in;
+use tote_state::records::{self, Records};
 
 /// Present state of a pool.
 #[derive(Clone, Debug)]
@@ -14,60 +15,73 @@ pub struct PoolRow {
     pub pool: Pool,
     /// Ids of the ready sandboxes.
     pub ready: Vec<ContainerId>,
-    /// Reason why the last filling failed; empty if it succeeded.
+    /// Reason why the last filling failed, or why the record cannot be used; empty if all is well.
     pub error: String,
+    /// True if the record cannot be used, so that only the name is known.
+    pub damaged: bool,
 }
 
 /// Lists the names of the pools, in order.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
-    let pools = records(home).unwrap_or_default().into_iter();
-    pools.map(|pool| pool.name.to_string()).collect()
+    let mut names = names_in(&home.pools()).unwrap_or_default();
+    names.retain(|name| name.parse::<Name>().is_ok());
+    names.sort();
+    names
 }
 
 /// Lists the pools, by name.
 ///
 /// # Errors
-/// [`tote_state::StateError::Record`] if a record cannot be read.
+/// [`EngineError::State`] if the pools cannot be listed.
 pub fn pools(home: &Home) -> Result<Vec<PoolRow>, EngineError> {
-    let row = |pool: Pool| PoolRow {
+    let pools = records(home)?;
+    let row = |(_, pool): (String, Pool)| PoolRow {
         ready: pool.ready(home),
         error: std::fs::read_to_string(home.pool(&pool.name).join(ERROR)).unwrap_or_default(),
         pool,
+        damaged: false,
     };
-    Ok(records(home)?.into_iter().map(row).collect())
+    let mut rows: Vec<_> = pools.whole.into_iter().map(row).collect();
+    rows.extend(pools.damaged.into_iter().filter_map(|damaged| {
+        Some(PoolRow {
+            pool: Pool::unknown(damaged.name.parse().ok()?),
+            ready: Vec::new(),
+            error: damaged.told(),
+            damaged: true,
+        })
+    }));
+    rows.sort_by(|one, other| one.pool.name.cmp(&other.pool.name));
+    Ok(rows)
 }
 
 /// Name of the file with the reason why the pool could not be filled.
 pub const ERROR: &str = "error";
 
-/// Reads all records. An unreadable one is an error, because the needs of its pool are unknown.
-pub fn records(home: &Home) -> Result<Vec<Pool>, EngineError> {
-    let mut pools = Vec::new();
-    for name in names_in(&home.pools())? {
-        if let Ok(name) = name.parse() {
-            pools.extend(Pool::read(home, &name)?);
-        }
-    }
-    pools.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(pools)
+/// Reads all records.
+pub fn records(home: &Home) -> Result<Records<Pool>, EngineError> {
+    let place = |name: &str| {
+        let pool: Name = name.parse().ok()?;
+        Some((name.to_owned(), home.pool(&pool).join(FILE)))
+    };
+    Ok(records::list(KIND, &home.pools(), place)?)
 }
 
 /// Lists the pools whose sandboxes are made of an image.
 pub fn image_users(home: &Home, image: &Digest) -> Result<Vec<String>, EngineError> {
     let image = image.to_string();
-    let mut pools = records(home)?;
-    pools.retain(|pool| {
+    let mut pools = records(home)?.whole;
+    pools.retain(|(_, pool)| {
         pool.template.image_id.as_ref() == Some(&image)
             || crate::container::mounts_image(&pool.template, &image)
     });
-    Ok(pools.into_iter().map(|pool| pool.name.to_string()).collect())
+    Ok(pools.into_iter().map(|(name, _)| name).collect())
 }
 
 /// Lists the templates of the pools' containers, with the pools' names.
 pub fn volume_users(home: &Home) -> Result<Vec<(String, Container)>, EngineError> {
-    let pools = records(home)?.into_iter();
+    let pools = records(home)?.whole.into_iter();
     Ok(pools
-        .map(|pool| (format!("pool {}", pool.name), pool.template))
+        .map(|(name, pool)| (format!("pool {name}"), pool.template))
         .collect())
 }

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use tote_bundle::{ContainerId, ImageConfig, Name};
+use tote_state::record::Kind;
 use tote_sys::Errno;
 
 /// Pool: `pools/NAME/pool.json`.
@@ -50,7 +51,22 @@ impl Pool {
 
     /// Reads the record of that name; `None` if it is missing.
     pub fn read(home: &Home, name: &Name) -> Result<Option<Self>, EngineError> {
-        Ok(tote_state::record::read(&home.pool(name).join(FILE))?)
+        Ok(KIND.read(name.as_str(), &home.pool(name).join(FILE))?)
+    }
+
+    /// Makes the entry of a pool whose record cannot be used, of which only the name is known.
+    pub(super) fn unknown(name: Name) -> Self {
+        Self {
+            name,
+            size: 0,
+            generation: String::new(),
+            template: Container::unknown(&ContainerId::from_bytes([0; 32])),
+            entrypoint: Vec::new(),
+            cmd: Vec::new(),
+            env: Vec::new(),
+            cwd: String::new(),
+            named_by_id: false,
+        }
     }
 
     /// Writes the record. The caller has the lock.
@@ -87,6 +103,11 @@ impl Pool {
         ids
     }
 }
+
+pub(super) const KIND: Kind = Kind {
+    noun: "pool",
+    remove: "tote pool rm",
+};
 
 /// Name of the file with the record.
 pub const FILE: &str = "pool.json";
