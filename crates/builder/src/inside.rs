@@ -29,11 +29,7 @@ pub fn open_straight(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<Owne
 /// # Errors
 /// All others of open(2), because an entry that cannot be opened may exist.
 pub(crate) fn found(opened: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Errno> {
-    match opened {
-        Ok(dir) => Ok(Some(dir)),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-        Err(errno) => Err(errno),
-    }
+    tote_sys::reachable(opened)
 }
 
 fn resolve(root: impl AsFd, path: &[u8], flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {

@@ -278,7 +278,7 @@ fn plug(
 ) -> Result<(), EngineError> {
     let id = &container.id;
     let _lock = record::lock(home)?;
-    let Some(network) = inside::of(state) else {
+    let Some(network) = inside::of(state)? else {
         // Its next start finds the network in its options.
         return Ok(());
     };
@@ -302,8 +302,8 @@ fn plug(
         .and_then(|()| {
             fault::point("connect-linked");
             note(state, &joined);
-            lead_out(state, before)
-                .map_err(|source| ConnectFault::Link(attachment.network.clone(), source))?;
+            let failed = |source| ConnectFault::Link(attachment.network.clone(), source).into();
+            lead_out(state, before, failed)?;
             state.write(home, id)?;
             if before[0].is_some() && ways_out(&state.networks)[0] != before[0] {
                 publish::follow_way_out(home, id, state)?;
@@ -381,18 +381,22 @@ pub(crate) fn unplug(
     }
     fault::point("disconnect-released");
     // Where the way out led through the network, another one takes its place.
-    lead_out(state, before).map_err(failed)?;
+    lead_out(state, before, |source| failed(source).into())?;
     state.write_less(home, id)?;
     publish::move_ports(home, id, state, &gone)
 }
 
-/// Has a running container's packets leave by other gateways than before, where its networks now say so.
-fn lead_out(state: &State, before: [Option<IpAddr>; 2]) -> Result<(), LinkError> {
+/// Sets the default routes of a running container to other gateways than before, where its networks now say so.
+fn lead_out(
+    state: &State,
+    before: [Option<IpAddr>; 2],
+    failed: impl Fn(LinkError) -> EngineError,
+) -> Result<(), EngineError> {
     for (gateway, before) in ways_out(&state.networks).into_iter().zip(before) {
-        if let (Some(gateway), Some(inside)) = (gateway, inside::of(state))
-            && before != Some(gateway)
+        if let Some(gateway) = gateway.filter(|gateway| before != Some(*gateway))
+            && let Some(inside) = inside::of(state)?
         {
-            tote_network::lead_out(gateway, inside.as_fd())?;
+            tote_network::lead_out(gateway, inside.as_fd()).map_err(&failed)?;
         }
     }
     Ok(())

@@ -396,10 +396,15 @@ impl Gate {
         let is_same = || ends(&state.networks) == self.held.borrow().links;
         // A record may be of the container's last run as long as this one is not recorded.
         let is_of_this_run = || {
-            let recorded = inside::of(&state).and_then(|network| rustix::fs::fstat(network).ok());
-            recorded
-                .zip(self.inside.get())
-                .is_some_and(|(recorded, (_, own))| recorded.st_ino == *own)
+            // If the kernel does not say so, the links stay as they are held, and the next change of the record asks again.
+            let Ok(Some(network)) = inside::of(&state) else {
+                return false;
+            };
+            let recorded = rustix::fs::fstat(network);
+            self.inside
+                .get()
+                .zip(recorded.ok())
+                .is_some_and(|((_, own), recorded)| recorded.st_ino == *own)
         };
         if state.networks.is_empty() || is_same() || !is_of_this_run() {
             return false;

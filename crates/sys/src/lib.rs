@@ -13,6 +13,7 @@
 //! - The crate decides nothing: no default, no policy, no knowledge of OCI. Errors are an errno and the call's place
 //!   in the list; the caller that made the list knows the words.
 
+mod absence;
 mod accept;
 mod aside;
 mod attach;
@@ -107,6 +108,7 @@ mod tsc;
 mod view;
 mod visit;
 
+pub use absence::{Failure, alive, present, reachable, visible};
 pub use accept::{ACCEPT_AGAIN, Accepted, accept};
 pub use attributes::{Attributes, Propagation};
 pub use birth::{Birth, Child, Way, birth};

@@ -7,6 +7,7 @@ use super::place::{HostFile, Stamp, StartRecord, graph, lock, path_in, starts_di
 use super::programs::{find_or_make, is_no_node};
 use super::{CLOSURE_LABEL, GraphFault, host_settings, profile};
 use crate::apart::among_owners;
+use crate::contained::Watched;
 use crate::{EngineError, Home, MachineError, open_store};
 use rustix::fd::AsFd as _;
 use std::path::Path;
@@ -88,17 +89,22 @@ fn remembered(home: &Home, text: &str) -> Result<Option<ClosureStart>, EngineErr
 
 fn are_unchanged(home: &Home, files: &[HostFile]) -> Result<bool, EngineError> {
     let skeleton = HostImage::prepare(&home.host_images()).map_err(MachineError::HostImage)?;
-    Ok(files
-        .iter()
-        .all(|file| file_stamp(&skeleton, &file.path) == Some(file.stamp)))
+    for file in files {
+        if file_stamp(&skeleton, &file.path)? != Some(file.stamp) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// State of a file of the host, or of what the host image has in its place.
-fn file_stamp(skeleton: &HostImage, path: &str) -> Option<Stamp> {
-    match path.strip_prefix("/usr/") {
-        Some(_) => Stamp::of(path),
-        None => Stamp::at(skeleton.layer(), path.trim_start_matches('/')).or_else(|| Stamp::of(path)),
+fn file_stamp(skeleton: &HostImage, path: &str) -> Result<Option<Stamp>, EngineError> {
+    if !path.starts_with("/usr/")
+        && let Some(stamp) = Stamp::at(skeleton.layer(), path.trim_start_matches('/'))?
+    {
+        return Ok(Some(stamp));
     }
+    Stamp::of(path)
 }
 
 fn make(home: &Home, text: &str) -> Result<(), EngineError> {
@@ -224,12 +230,14 @@ fn needs_of_host(
     loop {
         let found = program_of_host(&tree, text).map(|program| {
             let seeds = [(program.as_bytes(), Reason::Command)];
-            let found = needs(&tree, &OfRoot::new(root), seeds, &settings);
-            (program, found)
+            let contents = Watched::new(OfRoot::new(root));
+            let found = needs(&tree, &contents, seeds, &settings);
+            (program, found, contents.check())
         });
         let asked = tree.take_asked();
         if asked.is_empty() {
-            let (program, found) = found?;
+            let (program, found, check) = found?;
+            check.map_err(|failure| GraphFault::of("host", failure))?;
             return Ok((program, tree, found));
         }
         for dir in asked.iter().filter(|dir| !SKIPPED.contains(&&***dir)) {
@@ -256,10 +264,10 @@ fn of_host(home: &Home, store: &Store, text: &str) -> Result<StartRecord, Engine
         .iter()
         .map(|path| format!("/{}", String::from_utf8_lossy(path)));
     let files = files.filter_map(|path| {
-        let stamp = file_stamp(&skeleton, &path)?;
-        Some(HostFile { path, stamp })
+        let stamp = file_stamp(&skeleton, &path).transpose()?;
+        Some(stamp.map(|stamp| HostFile { path, stamp }))
     });
-    let files: Vec<HostFile> = files.collect();
+    let files: Vec<HostFile> = files.collect::<Result<_, _>>()?;
     for dir in ["tmp", "root", "run", "var/tmp"] {
         if tree.get(dir.as_bytes()).is_some() {
             paths.push(dir.as_bytes().into());

@@ -197,15 +197,18 @@ fn merged(mut entry: Entry) -> Option<Entry> {
 
 /// Adds the links of the top, and accounts where no package has them.
 fn complete(root: BorrowedFd<'_>) -> Result<(), rustix::io::Errno> {
-    let is_there = |path: &[u8]| rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let is_there = |path: &[u8]| {
+        let stat = rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW);
+        tote_sys::reachable(stat).map(|stat| stat.is_some())
+    };
     for top in MERGED {
         let target = [b"usr/", top].concat();
-        if is_there(&target) && !is_there(top) {
+        if is_there(&target)? && !is_there(top)? {
             rustix::fs::symlinkat(&*target, root, top)?;
         }
     }
     for (path, source) in ACCOUNTS {
-        if is_there(path.as_bytes()) || !is_there(source.as_bytes()) {
+        if is_there(path.as_bytes())? || !is_there(source.as_bytes())? {
             continue;
         }
         let dir = Mode::from_raw_mode(0o755);

@@ -1,5 +1,6 @@
 //! Errors of closures.
 
+use crate::contained::Failure;
 use std::path::PathBuf;
 use tote_graph::{GraphError, ProfileError, TotefileError};
 
@@ -109,6 +110,17 @@ pub enum GraphFault {
         /// The mistake.
         source: TotefileError,
     },
+}
+
+impl GraphFault {
+    /// Names the root of a file that could not be read.
+    pub(crate) fn of(root: &str, failure: Failure) -> Self {
+        Self::File {
+            root: root.to_owned(),
+            path: failure.path,
+            source: failure.source,
+        }
+    }
 }
 
 tote_records::part!(GraphFault);

@@ -153,9 +153,12 @@ fn holds(
         image => image?,
     };
     if start.node.is_some() {
-        return Ok(start.files.iter().all(|file| {
-            !file.path.starts_with("/usr/") || super::place::Stamp::of(&file.path) == Some(file.stamp)
-        }));
+        for file in start.files.iter().filter(|file| file.path.starts_with("/usr/")) {
+            if super::place::Stamp::of(&file.path)? != Some(file.stamp) {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
     }
     let label = image.config.value().config.labels.get(CLOSURE_LABEL);
     let ids = label.into_iter().flat_map(|label| label.split(' '));

@@ -5,7 +5,7 @@ use super::names::{Installed, add_listed, scan};
 use super::parts::{Made, Root};
 use super::place::{GraphRoot, forget_starts, keep_newer, lock, path_in, roots_dir};
 use super::{GraphFault, host_settings};
-use crate::contained::Contained;
+use crate::contained::{Contained, Watched};
 use crate::rootfs::Source;
 use crate::{EngineError, Home, MachineError, open_store};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -239,7 +239,7 @@ fn of_host(
     scan(skeleton, "", &[b"usr", b"proc", b"sys", b"dev"], &mut tree).map_err(unreadable("host"))?;
     for path in installed.lists.iter().flatten() {
         if !path.starts_with(b"/proc") && !path.starts_with(b"/dev") && !path.starts_with(b"/sys") {
-            add_listed(root.files, path, &mut tree);
+            add_listed(root.files, path, &mut tree).map_err(|errno| unreadable("host")(errno.into()))?;
         }
     }
     Ok(Inventory {
@@ -267,7 +267,7 @@ fn import(
     }
     let written = made.iter().map(|made| made.layer.sizes.written).sum();
     let known: BTreeSet<_> = store.nodes()?.into_iter().map(|(id, _)| id).collect();
-    let nodes = add_nodes(&ingest, &drafts(root, inventory, &parts, &made))?;
+    let nodes = add_nodes(&ingest, &drafts(root, name, inventory, (&parts, &made))?)?;
     let record = GraphRoot {
         name: name.to_owned(),
         created: record::now(),
@@ -301,7 +301,12 @@ pub(super) fn add_nodes(
     Ok(nodes)
 }
 
-fn drafts(root: Root<'_>, inventory: &Inventory, parts: &[Part], made: &[Made]) -> Vec<Draft> {
+fn drafts(
+    root: Root<'_>,
+    name: &str,
+    inventory: &Inventory,
+    (parts, made): (&[Part], &[Made]),
+) -> Result<Vec<Draft>, EngineError> {
     let packages = &inventory.installed.packages;
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for part in parts {
@@ -357,27 +362,35 @@ fn drafts(root: Root<'_>, inventory: &Inventory, parts: &[Part], made: &[Made]) 
             }
         }
     }
-    add_files_references(root, inventory, parts, &mut drafts);
-    drafts
+    let contents = Watched::new(OfRoot::new(root));
+    add_files_references(&contents, inventory, parts, &mut drafts);
+    contents
+        .check()
+        .map_err(|failure| GraphFault::of(name, failure))?;
+    Ok(drafts)
 }
 
 /// Adds the references of files: interpreters, libraries, programs of `#!` lines, targets of packages' links.
-fn add_files_references(root: Root<'_>, inventory: &Inventory, parts: &[Part], drafts: &mut [Draft]) {
+fn add_files_references(
+    contents: &dyn Contents,
+    inventory: &Inventory,
+    parts: &[Part],
+    drafts: &mut [Draft],
+) {
     let owners: HashMap<&[u8], usize> = parts
         .iter()
         .enumerate()
         .flat_map(|(at, part)| part.paths.iter().map(move |path| (&**path, at)))
         .collect();
-    let contents = OfRoot::new(root);
     let settings = host_settings();
-    let search = References::new(&inventory.tree, &contents, &settings);
+    let search = References::new(&inventory.tree, contents, &settings);
     let is_essential = |at: usize| {
         let package = parts[at].package;
         package.is_some_and(|package| inventory.installed.packages[package].is_essential)
     };
     for (at, part) in parts.iter().enumerate() {
         for path in &part.paths {
-            // A file that cannot be read names nothing that could be found.
+            // A file that is closed to this process names nothing that could be found; the caller hears of other failures.
             let mut found = search.of(path).unwrap_or_default();
             if part.package.is_some() {
                 found.extend(search.link(path));
@@ -426,7 +439,7 @@ impl<'a> OfRoot<'a> {
 impl Contents for OfRoot<'_> {
     fn read(&self, path: &[u8], offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
         match &self.before {
-            Some(before) if !path.starts_with(b"usr/") && self.root.is_before(path) => {
+            Some(before) if !path.starts_with(b"usr/") && self.root.is_before(path)? => {
                 before.read(path, offset, length)
             }
             _ => self.files.read(path, offset, length),

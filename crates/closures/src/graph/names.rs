@@ -4,8 +4,10 @@ use super::GraphFault;
 use crate::EngineError;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use tote_graph::packages::{self, Package};
 use tote_needs::{Node, Tree};
+use tote_rootfs::ReadError;
 
 /// Limit of a package manager's list in bytes.
 const LIST_MAX: usize = 256 << 20;
@@ -30,7 +32,7 @@ impl Installed {
         if let Some(text) = read(root, name, "var/lib/dpkg/status")? {
             installed.packages = packages::dpkg(&text);
         }
-        for file in described_apart(root) {
+        for file in described_apart(root, name)? {
             let text = read(root, name, &format!("{APART}/{file}"))?;
             let found = packages::dpkg(&text.unwrap_or_default()).into_iter().next();
             installed.packages.extend(found);
@@ -88,20 +90,28 @@ impl Installed {
 }
 
 /// Lists the packages of an image without a package manager, which has one file for each, and maybe one with sums beside it.
-fn described_apart(root: BorrowedFd<'_>) -> Vec<String> {
+fn described_apart(root: BorrowedFd<'_>, name: &str) -> Result<Vec<String>, EngineError> {
+    let failed = |source: Errno| GraphFault::Packages {
+        root: name.to_owned(),
+        source: ReadError::Open {
+            path: APART.into(),
+            source,
+        },
+    };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let dir = tote_builder::open_straight(root, APART.as_bytes(), flags);
-    let entries = dir
-        .and_then(|dir| Dir::read_from(&dir))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
-    let mut names: Vec<String> = names
-        .filter(|name| !name.starts_with('.') && !name.ends_with(".md5sums"))
-        .collect();
+    let Some(dir) = tote_sys::visible(dir).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
+    let mut names = Vec::new();
+    for entry in Dir::read_from(&dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        // The name of a package is of ASCII.
+        names.extend(std::str::from_utf8(entry.file_name().to_bytes()).map(str::to_owned));
+    }
+    names.retain(|name| !name.starts_with('.') && !name.ends_with(".md5sums"));
     names.sort();
-    names
+    Ok(names)
 }
 
 fn read(root: BorrowedFd<'_>, name: &str, path: &str) -> Result<Option<String>, EngineError> {
@@ -113,8 +123,8 @@ fn read(root: BorrowedFd<'_>, name: &str, path: &str) -> Result<Option<String>, 
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Adds the names below a directory of a root to a tree. Directories that are `skipped`, and those that cannot be opened,
-/// are left out. Sizes are not looked at.
+/// Adds the names below a directory of a root to a tree. Directories that are `skipped`, and those that this process may not
+/// open, are left out. Sizes are not looked at.
 pub(super) fn scan(
     root: BorrowedFd<'_>,
     below: &str,
@@ -141,11 +151,11 @@ pub(super) fn read_names(root: BorrowedFd<'_>, path: &[u8], tree: &mut Tree) -> 
     })
 }
 
-/// Tells the names in a directory of a root; none of one that cannot be opened.
+/// Tells the names in a directory of a root; none of one that is gone, or that this process may not open.
 fn list(root: BorrowedFd<'_>, path: &[u8], tell: &mut dyn FnMut(&[u8], Node)) -> std::io::Result<()> {
     let here = if path.is_empty() { b"." } else { path };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(opened) = rustix::fs::openat(root, here, flags, Mode::empty()) else {
+    let Some(opened) = tote_sys::visible(rustix::fs::openat(root, here, flags, Mode::empty()))? else {
         return Ok(());
     };
     let mut dir = Dir::new(opened)?;
@@ -165,11 +175,11 @@ fn list(root: BorrowedFd<'_>, path: &[u8], tell: &mut dyn FnMut(&[u8], Node)) ->
         let node = match entry.file_type() {
             FileType::Directory => Node::Directory,
             FileType::RegularFile => Node::File(SOME),
-            FileType::Symlink => match rustix::fs::readlinkat(dir.fd()?, entry.file_name(), Vec::new()) {
-                Ok(target) => Node::Link(target.to_bytes().into()),
-                Err(_) => continue,
+            FileType::Symlink => match target_at(dir.fd()?, name)? {
+                Some(link) => link,
+                None => continue,
             },
-            FileType::Unknown => match node_at(dir.fd()?, name) {
+            FileType::Unknown => match node_at(dir.fd()?, name)? {
                 Some(node) => node,
                 None => continue,
             },
@@ -181,28 +191,38 @@ fn list(root: BorrowedFd<'_>, path: &[u8], tell: &mut dyn FnMut(&[u8], Node)) ->
 }
 
 /// Looks at one name of a directory; `None` if nothing is there, or a socket.
-pub(super) fn node_at(dir: BorrowedFd<'_>, name: &[u8]) -> Option<Node> {
-    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    Some(match FileType::from_raw_mode(stat.st_mode) {
+fn node_at(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Option<Node>, Errno> {
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    let Some(stat) = tote_sys::visible(stat)? else {
+        return Ok(None);
+    };
+    Ok(Some(match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Node::Directory,
         FileType::RegularFile => Node::File(u64::try_from(stat.st_size).unwrap_or_default()),
-        FileType::Symlink => {
-            let target = rustix::fs::readlinkat(dir, name, Vec::new()).ok()?;
-            Node::Link(target.to_bytes().into())
-        }
-        FileType::Socket => return None,
+        FileType::Symlink => return target_at(dir, name),
+        FileType::Socket => return Ok(None),
         _ => Node::Special,
-    })
+    }))
+}
+
+/// Reads a symbolic link; `None` if it is gone.
+fn target_at(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Option<Node>, Errno> {
+    // Another entry may have taken the name since it was listed.
+    let target = match rustix::fs::readlinkat(dir, name, Vec::new()) {
+        Err(Errno::INVAL) => return Ok(None),
+        target => tote_sys::visible(target)?,
+    };
+    Ok(target.map(|target| Node::Link(target.to_bytes().into())))
 }
 
 /// Adds a path of a list, and the directories and links above it, to a tree: what there is of it in the root.
-pub(super) fn add_listed(root: BorrowedFd<'_>, path: &[u8], tree: &mut Tree) {
+pub(super) fn add_listed(root: BorrowedFd<'_>, path: &[u8], tree: &mut Tree) -> Result<(), Errno> {
     let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
     let mut here: Vec<u8> = Vec::new();
     let count = names.clone().count();
     for (at, name) in names.enumerate() {
         if matches!(name, b"." | b"..") {
-            return;
+            return Ok(());
         }
         if !here.is_empty() {
             here.push(b'/');
@@ -211,12 +231,12 @@ pub(super) fn add_listed(root: BorrowedFd<'_>, path: &[u8], tree: &mut Tree) {
         let known = tree.get(&here).cloned();
         let node = match known {
             Some(node) => node,
-            None => match node_at(root, &here) {
+            None => match node_at(root, &here)? {
                 Some(node) => {
                     tree.insert(&here, node.clone());
                     node
                 }
-                None => return,
+                None => return Ok(()),
             },
         };
         match node {
@@ -224,19 +244,20 @@ pub(super) fn add_listed(root: BorrowedFd<'_>, path: &[u8], tree: &mut Tree) {
             Node::Link(_) if at + 1 < count => {
                 // Where that leads is in the tree, or becomes so.
                 let Some(target) = follow_top(&here, &node) else {
-                    return;
+                    return Ok(());
                 };
                 if tree.get(&target).is_none() {
-                    match node_at(root, &target) {
+                    match node_at(root, &target)? {
                         Some(found) => tree.insert(&target, found),
-                        None => return,
+                        None => return Ok(()),
                     }
                 }
                 here = target;
             }
-            _ => return,
+            _ => return Ok(()),
         }
     }
+    Ok(())
 }
 
 /// Where a link of the top, such as `bin`, leads, if that is a plain path.
@@ -251,4 +272,50 @@ fn follow_top(path: &[u8], node: &Node) -> Option<Vec<u8>> {
             .split(|byte| *byte == b'/')
             .all(|name| !matches!(name, b"" | b"." | b".."));
     is_plain.then(|| target.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd as _;
+
+    fn open(dir: &std::path::Path) -> rustix::fd::OwnedFd {
+        rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn absent_directories_have_no_names() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.path().join("link")).unwrap();
+        let root = open(dir.path());
+        for absent in ["none", "file", "link", "file/below"] {
+            let mut tree = Tree::default();
+            scan(root.as_fd(), absent, &[], &mut tree).unwrap();
+            assert_eq!(tree.iter().count(), 0, "{absent}");
+            let mut tree = Tree::default();
+            add_listed(root.as_fd(), absent.as_bytes(), &mut tree).unwrap();
+        }
+    }
+
+    /// A path that is too long stands for every failure that says nothing about the file.
+    #[test]
+    fn failures_are_not_absence() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = open(dir.path());
+        let long = vec![b'x'; 300];
+        let mut tree = Tree::default();
+        let below = std::str::from_utf8(&long).unwrap();
+        let scanned = scan(root.as_fd(), below, &[], &mut tree).unwrap_err();
+        assert_eq!(
+            scanned.raw_os_error(),
+            Some(Errno::NAMETOOLONG.raw_os_error()),
+            "{scanned}"
+        );
+        assert!(read_names(root.as_fd(), &long, &mut tree).is_err());
+        assert_eq!(
+            add_listed(root.as_fd(), &long, &mut tree),
+            Err(Errno::NAMETOOLONG)
+        );
+    }
 }

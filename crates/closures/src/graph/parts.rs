@@ -4,6 +4,7 @@ use crate::changes::add_layer;
 use crate::{EngineError, ImageFault};
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use tote_archive::{Change, Entry, EntryPath, Kind, Timestamp, WalkError, Writer, entry_of};
@@ -34,18 +35,20 @@ pub(super) struct Made {
 
 impl Root<'_> {
     /// The directory that has a path.
-    pub(super) fn of(&self, path: &[u8]) -> BorrowedFd<'_> {
-        match self.before {
-            Some(before) if self.is_before(path) => before,
+    fn of(&self, path: &[u8]) -> Result<BorrowedFd<'_>, Errno> {
+        Ok(match self.before {
+            Some(before) if self.is_before(path)? => before,
             _ => self.files,
-        }
+        })
     }
 
     /// True if the other directory has a path.
-    pub(super) fn is_before(&self, path: &[u8]) -> bool {
-        self.before.is_some_and(|before| {
-            !path.starts_with(b"usr/") && open_straight(before, path, OFlags::PATH | OFlags::NOFOLLOW).is_ok()
-        })
+    pub(super) fn is_before(&self, path: &[u8]) -> Result<bool, Errno> {
+        let Some(before) = self.before.filter(|_| !path.starts_with(b"usr/")) else {
+            return Ok(false);
+        };
+        let opened = open_straight(before, path, OFlags::PATH | OFlags::NOFOLLOW);
+        Ok(tote_sys::reachable(opened)?.is_some())
     }
 
     /// Adds a layer with these paths and the directories above them.
@@ -76,18 +79,18 @@ impl Root<'_> {
     /// Reads an entry. `None` if it is gone, or not for containers.
     fn entry(&self, path: &EntryPath, owned: bool) -> Result<Option<(Entry, Option<File>)>, WalkError> {
         let at = path.as_bytes();
-        let (root, at) = match at {
-            b"" => (self.files, b".".as_slice()),
-            at => (self.of(at), at),
-        };
         let failed = |source| WalkError::Entry {
             what: "open",
             path: path.clone(),
             source,
         };
-        let opened = match open_straight(root, at, OFlags::PATH | OFlags::NOFOLLOW) {
-            Err(errno) if is_gone(errno) => return Ok(None),
-            opened => opened.map_err(failed)?,
+        let (root, at) = match at {
+            b"" => (self.files, b".".as_slice()),
+            at => (self.of(at).map_err(failed)?, at),
+        };
+        let opened = open_straight(root, at, OFlags::PATH | OFlags::NOFOLLOW);
+        let Some(opened) = tote_sys::reachable(opened).map_err(failed)? else {
+            return Ok(None);
         };
         let stat = rustix::fs::fstat(&opened).map_err(failed)?;
         let is_link = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink;
@@ -111,11 +114,6 @@ impl Root<'_> {
         }
         Ok(Some((entry, file)))
     }
-}
-
-fn is_gone(errno: rustix::io::Errno) -> bool {
-    use rustix::io::Errno;
-    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
 fn is_program(entry: &Entry) -> bool {

@@ -56,14 +56,16 @@ pub(super) struct HostFile {
 
 impl Stamp {
     /// State of a path, whose last link is not followed; `None` if nothing is there.
-    pub(super) fn of(path: impl rustix::path::Arg) -> Option<Self> {
-        Some(Self::from(rustix::fs::lstat(path).ok()?))
+    pub(super) fn of(path: &str) -> Result<Option<Self>, EngineError> {
+        let stat = tote_sys::visible(rustix::fs::lstat(path));
+        Ok(stat.map_err(EngineError::file("look at", path))?.map(Self::from))
     }
 
     /// State of a path of a directory.
-    pub(super) fn at(dir: BorrowedFd<'_>, path: &str) -> Option<Self> {
-        let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some(Self::from(stat))
+    pub(super) fn at(dir: BorrowedFd<'_>, path: &str) -> Result<Option<Self>, EngineError> {
+        let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = tote_sys::visible(stat).map_err(EngineError::file("look at", path))?;
+        Ok(stat.map(Self::from))
     }
 }
 

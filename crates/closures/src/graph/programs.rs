@@ -9,7 +9,7 @@ use super::names::scan;
 use super::parts::Root;
 use super::place::find;
 use super::{GraphFault, host_settings};
-use crate::contained::Contained;
+use crate::contained::{Contained, Watched};
 use crate::rootfs::Source;
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
@@ -44,7 +44,11 @@ pub(super) fn find_or_make(
     graph: &mut Graph,
     text: &str,
 ) -> Result<NodeId, EngineError> {
-    let is_directory = text.starts_with("dir:") && find(home, graph, text).is_ok();
+    let is_directory = text.starts_with("dir:")
+        && match find(home, graph, text) {
+            Err(error) if is_no_node(&error) => false,
+            found => found.map(|_| true)?,
+        };
     let parts = text.rsplit_once('/').filter(|_| !is_directory);
     let Some((node, programs)) = parts.filter(|(node, programs)| !node.is_empty() && !programs.is_empty())
     else {
@@ -135,7 +139,11 @@ impl Chosen {
             only_needed: true,
             ..host_settings()
         };
-        let found = needs(&tree, &Contained::new(root), seeds.chain(own), &settings);
+        let contents = Watched::new(Contained::new(root));
+        let found = needs(&tree, &contents, seeds.chain(own), &settings);
+        contents
+            .check()
+            .map_err(|failure| GraphFault::of(&graph.title(&self.node), failure))?;
         kept.extend(found.kept.into_keys());
         let files = Root {
             files: root,

@@ -1,9 +1,10 @@
 //! `store report`: which parts of images no program needs, which they have twice, and which the host has as well.
 
-use super::host_settings;
-use super::import::{OfRoot, all_of, is_file};
+use super::import::{OfRoot, all_of, is_file, unreadable};
 use super::parts::Root;
 use super::usage::{HostContents, ImageContents, contents_of};
+use super::{GraphFault, host_settings};
+use crate::contained::Watched;
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
 use rustix::fs::AtFlags;
@@ -11,7 +12,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tote_bundle::Image;
 use tote_image::{Digest, ImageConfig};
-use tote_needs::{Reason, References, Settings, Tree, needs};
+use tote_needs::{Contents, Reason, References, Settings, Tree, needs};
 use tote_store::ContentHash;
 
 /// Report of all images that have a name.
@@ -127,10 +128,11 @@ fn analyse(
     row: &mut StoreReportRow,
 ) -> Result<(), EngineError> {
     let tree = all_of(root.files, name)?.tree;
-    let contents = OfRoot::new(root);
+    let contents = Watched::new(OfRoot::new(root));
     let mut sizes: HashMap<&[u8], u64> = HashMap::new();
     for (path, _) in tree.iter().filter(|(path, _)| is_file(&tree, path)) {
         let stat = rustix::fs::statat(root.files, path, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = tote_sys::visible(stat).map_err(|errno| unreadable(name)(errno.into()))?;
         let size = stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or_default());
         sizes.insert(path, size);
     }
@@ -153,11 +155,14 @@ fn analyse(
     let kept = kept(&tree, &contents, config);
     let kept: u64 = kept.iter().filter_map(|path| sizes.get(&**path)).sum();
     row.slim = sizes.values().sum::<u64>().saturating_sub(kept);
+    contents
+        .check()
+        .map_err(|failure| GraphFault::of(name, failure))?;
     Ok(())
 }
 
 /// Finds what the image's own command needs.
-fn kept(tree: &Tree, contents: &OfRoot<'_>, config: &ImageConfig) -> Vec<Box<[u8]>> {
+fn kept(tree: &Tree, contents: &dyn Contents, config: &ImageConfig) -> Vec<Box<[u8]>> {
     let words = config.config.entrypoint.iter().chain(&config.config.cmd);
     let settings = Settings {
         only_needed: true,

@@ -5,8 +5,10 @@ use super::names::scan;
 use crate::rootfs::Source;
 use crate::{EngineError, Home, ImageFault, open_store};
 use rustix::fd::{AsFd as _, BorrowedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
 use serde::Serialize;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use tote_bundle::Image;
 use tote_image::Digest;
@@ -127,17 +129,15 @@ impl HostContents {
             if !matches!(node, tote_needs::Node::File(_)) {
                 continue;
             }
-            let size = |dir: BorrowedFd<'_>| {
-                let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-                let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-                is_file.then_some(stat.st_size)
-            };
-            let of_image = size(root);
-            if of_image.is_none() || of_image != size(host.as_fd()) {
+            let failed = |errno| EngineError::file("read", text_of(path))(errno);
+            let of_image = size_of(root, path).map_err(failed)?;
+            if of_image.is_none() || of_image != size_of(host.as_fd(), path).map_err(failed)? {
                 continue;
             }
-            let known = self.known.entry(path.to_vec());
-            let hashes = known.or_insert_with(|| hashes_of(host.as_fd(), path));
+            let hashes = match self.known.entry(path.to_vec()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(hashes_of(host.as_fd(), path)?),
+            };
             let hashes = hashes.iter().flatten().copied();
             common.extend(hashes.filter(|hash| contents.contains_key(hash)));
         }
@@ -145,10 +145,25 @@ impl HostContents {
     }
 }
 
-/// Hashes a file of the host; `None` if it cannot be read.
-fn hashes_of(host: BorrowedFd<'_>, path: &[u8]) -> Option<[ContentHash; 2]> {
+fn text_of(path: &[u8]) -> String {
+    format!("/{}", String::from_utf8_lossy(path))
+}
+
+/// Returns the size of a file; `None` if there is none.
+fn size_of(dir: BorrowedFd<'_>, path: &[u8]) -> Result<Option<i64>, Errno> {
+    let stat = tote_sys::visible(rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW))?;
+    let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    Ok(stat.filter(is_file).map(|stat| stat.st_size))
+}
+
+/// Hashes a file of the host; `None` if it is absent or closed to this process.
+fn hashes_of(host: BorrowedFd<'_>, path: &[u8]) -> Result<Option<[ContentHash; 2]>, EngineError> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let file = tote_sys::openat2(host, path, flags, Mode::empty(), resolve).ok()?;
-    tote_store::content_hashes(&file).ok()
+    let file = tote_sys::openat2(host, path, flags, Mode::empty(), resolve);
+    let Some(file) = tote_sys::visible(file).map_err(EngineError::file("open", text_of(path)))? else {
+        return Ok(None);
+    };
+    let hashes = tote_store::content_hashes(&file).map_err(EngineError::file("read", text_of(path)))?;
+    Ok(Some(hashes))
 }

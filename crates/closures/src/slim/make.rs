@@ -4,7 +4,7 @@ use super::layers::{Divided, Links};
 use super::report::{Sizes, removed};
 use super::run::Recorded;
 use super::{SlimProbe, SlimRequest};
-use crate::contained::Contained;
+use crate::contained::{Contained, Watched};
 use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
 use std::os::fd::BorrowedFd;
@@ -54,7 +54,7 @@ fn add(
     let root = source.dir()?;
     let links = store.hard_links(&image)?;
     let (tree, sizes) = names(root, &links)?;
-    let view = Contained::new(root);
+    let view = Watched::new(Contained::new(root));
     let config = image.config.value();
     let settings = settings(config, request);
     let programs = programs(request, recorded, &settings.path);
@@ -67,6 +67,8 @@ fn add(
         .into_iter()
         .chain(commands);
     let mut found = needs(&tree, &view, seeds, &settings);
+    view.check()
+        .map_err(|failure| EngineError::file("read", failure.path)(failure.source))?;
     found
         .kept
         .retain(|path, reason| matches!(reason, Reason::Included(_)) || !is_excluded(path, request));

@@ -68,7 +68,7 @@ impl Near {
             None => true,
         };
         let by_link = state.kernel.is_some() || is_limited || may_have_rules(process.pid);
-        let network = inside::of(&state).filter(|_| !by_link);
+        let network = inside::of(&state)?.filter(|_| !by_link);
         let network = network.filter(|network| tote_network::keep_marked(network.as_fd()).is_ok());
         Ok(Some(Known {
             process,

@@ -8,7 +8,7 @@ use super::etc;
 use super::skeleton::Target;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -42,19 +42,17 @@ impl<'a> EtcCopy<'a> {
     /// Opens the host's `/etc`; `None` if not every user may read it.
     pub(super) fn of_etc(root: &Path, target: &'a Target<'a>) -> Result<Option<Self>, HostImageError> {
         let path = root.join("etc");
-        match rustix::fs::open(&path, READ_DIR, Mode::empty()) {
-            Ok(etc) if is_open_directory(&etc) => Ok(Some(EtcCopy {
-                etc,
-                target,
-                entries_left: MAX_ENTRIES,
-            })),
-            Ok(_) | Err(Errno::NOENT | Errno::ACCESS) => Ok(None),
-            Err(source) => Err(HostImageError::Build {
-                attempt: "open",
-                path,
-                source,
-            }),
-        }
+        let etc = open_directory(rustix::fs::CWD, path.as_os_str());
+        let etc = etc.map_err(|source| HostImageError::Build {
+            attempt: "open",
+            path,
+            source,
+        })?;
+        Ok(etc.map(|etc| EtcCopy {
+            etc,
+            target,
+            entries_left: MAX_ENTRIES,
+        }))
     }
 
     /// Copies all files that `patterns` name, see [`etc::COPIED`].
@@ -87,9 +85,9 @@ impl<'a> EtcCopy<'a> {
             .failing("open the host's counterpart of", "etc", again)?;
         let mut made = Path::new("etc").to_owned();
         for parent in path.parent().into_iter().flat_map(Path::iter) {
-            match rustix::fs::openat(&dir, parent, READ_DIR, Mode::empty()) {
-                Ok(below) if is_open_directory(&below) => dir = below,
-                _ => return Ok(()),
+            match self.open_directory(dir.as_fd(), parent, path)? {
+                Some(below) => dir = below,
+                None => return Ok(()),
             }
             made.push(parent);
             self.target.directory(&made, 0o755)?;
@@ -109,38 +107,84 @@ impl<'a> EtcCopy<'a> {
             return Ok(());
         }
         self.entries_left -= 1;
-        let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        let to = Path::new("etc").join(path);
+        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        let Some(stat) = self.seen(&to, stat)? else {
             return Ok(());
         };
-        let to = Path::new("etc").join(path);
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink => match rustix::fs::readlinkat(dir, name, Vec::new()) {
-                Ok(link) => self.target.failing(
+            FileType::Symlink => match self.seen(&to, rustix::fs::readlinkat(dir, name, Vec::new()))? {
+                Some(link) => self.target.failing(
                     "make the link",
                     &to,
                     rustix::fs::symlinkat(link, self.target.dir, &to),
                 ),
-                Err(_) => Ok(()),
+                None => Ok(()),
             },
-            FileType::RegularFile if is_readable(&stat) => match read_public(dir, name) {
+            FileType::RegularFile if is_readable(&stat) => match self.read_public(dir, name, &to)? {
                 Some((content, executable)) if !etc::holds_private_key(&content) => {
                     self.target
                         .file(&to, &content, if executable { 0o755 } else { 0o644 })
                 }
                 _ => Ok(()),
             },
-            FileType::Directory => match rustix::fs::openat(dir, name, READ_DIR, Mode::empty()) {
-                Ok(below) if is_open_directory(&below) => {
-                    self.target.directory(&to, 0o755)?;
-                    for name in self.names(&below, &to)? {
-                        self.entry(below.as_fd(), Path::new(&name), &path.join(&name), depth + 1)?;
-                    }
-                    Ok(())
+            FileType::Directory => {
+                let Some(below) = self.open_directory(dir, name.as_os_str(), &to)? else {
+                    return Ok(());
+                };
+                self.target.directory(&to, 0o755)?;
+                for name in self.names(&below, &to)? {
+                    self.entry(below.as_fd(), Path::new(&name), &path.join(&name), depth + 1)?;
                 }
-                _ => Ok(()),
-            },
+                Ok(())
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Returns what a call found at the host's counterpart of a path; `None` if that is absent or closed to the caller.
+    fn seen<T>(&self, path: &Path, outcome: Result<T, Errno>) -> Result<Option<T>, HostImageError> {
+        let outcome = tote_sys::visible(outcome);
+        self.target
+            .failing("read the host's counterpart of", path, outcome)
+    }
+
+    /// Opens a directory that every user may list and enter; `None` if it is absent, or not such a directory.
+    fn open_directory(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        path: &Path,
+    ) -> Result<Option<OwnedFd>, HostImageError> {
+        let opened = open_directory(dir, name);
+        self.target
+            .failing("open the host's counterpart of", path, opened)
+    }
+
+    /// Reads a regular file that every user may read and that is not too large; returns its content and whether it is
+    /// executable.
+    fn read_public(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &Path,
+        path: &Path,
+    ) -> Result<Option<(Vec<u8>, bool)>, HostImageError> {
+        let Some(file) = self.seen(path, rustix::fs::openat(dir, name, READ_FILE, Mode::empty()))? else {
+            return Ok(None);
+        };
+        let stat = self.target.failing(
+            "look at the host's counterpart of",
+            path,
+            rustix::fs::fstat(&file),
+        )?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_readable(&stat) {
+            return Ok(None);
+        }
+        let content = crate::inside::read_at_most(file.as_fd(), MAX_FILE);
+        let content = self
+            .target
+            .failing("read the host's counterpart of", path, content)?;
+        Ok(content.map(|content| (content, stat.st_mode & 0o111 != 0)))
     }
 
     /// Lists the names in a directory, without `.` and `..`.
@@ -160,23 +204,14 @@ impl<'a> EtcCopy<'a> {
     }
 }
 
-/// Reads a regular file that every user may read and that is not too large; returns its content and whether it is
-/// executable.
-fn read_public(dir: BorrowedFd<'_>, name: &Path) -> Option<(Vec<u8>, bool)> {
-    let file = rustix::fs::openat(dir, name, READ_FILE, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_readable(&stat) {
-        return None;
-    }
-    let content = crate::inside::read_at_most(file.as_fd(), MAX_FILE).ok()??;
-    Some((content, stat.st_mode & 0o111 != 0))
+/// Opens a directory that every user may list and enter; `None` if it is absent, or not such a directory.
+fn open_directory(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<OwnedFd>, Errno> {
+    let opened = tote_sys::visible(rustix::fs::openat(dir, name, READ_DIR, Mode::empty()))?;
+    let Some(opened) = opened else { return Ok(None) };
+    let is_open = rustix::fs::fstat(&opened)?.st_mode & 0o005 == 0o005;
+    Ok(is_open.then_some(opened))
 }
 
 fn is_readable(stat: &Stat) -> bool {
     stat.st_mode & 0o004 != 0
-}
-
-/// True if every user may list and enter the directory.
-fn is_open_directory(dir: &OwnedFd) -> bool {
-    rustix::fs::fstat(dir).is_ok_and(|stat| stat.st_mode & 0o005 == 0o005)
 }

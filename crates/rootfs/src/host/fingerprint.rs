@@ -1,5 +1,6 @@
 //! A fingerprint of the host's files that a skeleton depends on: a dozen `lstat` calls on every start.
 
+use super::HostImageError;
 use crate::rootfs::Bind;
 use rustix::fs::{FileType, Stat};
 use std::path::{Path, PathBuf};
@@ -35,32 +36,41 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Looks at the host. Files that cannot be seen count as absent, because they cannot be copied either.
-    pub(super) fn look(root: &Path) -> Self {
+    /// Looks at the host. Files that the caller may not see count as absent, because they cannot be copied either.
+    ///
+    /// # Errors
+    /// [`HostImageError::Build`] if the kernel does not say whether a file is there: the skeleton without it would be kept.
+    pub(super) fn look(root: &Path) -> Result<Self, HostImageError> {
         let mut hash = Fnv1a::new();
         hash.number(FORMAT);
         let mut see = |name: &str| {
-            let stat = rustix::fs::lstat(root.join(name)).ok();
+            let path = root.join(name);
+            let stat = tote_sys::visible(rustix::fs::lstat(&path));
+            let stat = stat.map_err(|source| HostImageError::Build {
+                attempt: "look at",
+                path,
+                source,
+            })?;
             hash.entry(stat.as_ref());
-            stat.map(|stat| FileType::from_raw_mode(stat.st_mode))
+            Ok(stat.map(|stat| FileType::from_raw_mode(stat.st_mode)))
         };
         let (mut links, mut dirs) = (Vec::new(), Vec::new());
         for name in PROGRAM_DIRS {
-            match see(name) {
+            match see(name)? {
                 Some(FileType::Symlink) => links.push(name),
                 Some(FileType::Directory) => dirs.push(name),
                 _ => {}
             }
         }
         for name in INPUTS {
-            see(name);
+            see(name)?;
         }
-        Host {
+        Ok(Host {
             root: root.to_owned(),
             fingerprint: hash.0,
             links,
             dirs,
-        }
+        })
     }
 
     /// Lists the bind mounts on top of the skeleton.

@@ -71,7 +71,7 @@ impl HostImage {
             path: cache_dir.to_owned(),
             source,
         })?;
-        let host = Host::look(host_root);
+        let host = Host::look(host_root)?;
         let home = cache_dir.join(format!("host-{:016x}", host.fingerprint));
         let lower = home.join(cache::LAYER);
         for _ in 0..ATTEMPTS {

@@ -391,3 +391,13 @@ fn a_skeleton_that_others_can_write_to_is_refused() {
     let error = HostImage::prepare_from(host.path(), cache.path()).unwrap_err();
     assert!(matches!(error, HostImageError::Untrusted { .. }), "{error}");
 }
+
+/// A path that is too long stands for every failure that says nothing about the file: a skeleton without it would be kept.
+#[test]
+fn a_host_that_cannot_be_seen_is_an_error() {
+    let cache = tempfile::tempdir().unwrap();
+    let host = Path::new("/").join("x".repeat(300));
+    let made = HostImage::prepare_from(&host, cache.path());
+    assert!(matches!(made, Err(HostImageError::Build { .. })), "{made:?}");
+    assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0);
+}
