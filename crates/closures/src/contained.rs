@@ -73,7 +73,7 @@ impl<C> Watched<C> {
         }
     }
 
-    /// Ends with the first failure of a read. A file that was absent or closed to this process is none.
+    /// Ends with the first failure of a read, except those which say that the file is absent or closed to this process.
     ///
     /// # Errors
     /// [`Failure`].

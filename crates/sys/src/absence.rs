@@ -33,7 +33,7 @@ pub fn present<T, E: Failure>(result: Result<T, E>) -> Result<Option<T>, E> {
 }
 
 /// Returns `None` if the path leads to nothing: `ENOENT`, a file on the way (`ENOTDIR`), or links without an end (`ELOOP`).
-/// For paths in a root that somebody else has made.
+/// For paths in a root that images, containers and other programs have made.
 ///
 /// # Errors
 /// Every other one.

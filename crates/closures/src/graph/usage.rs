@@ -149,7 +149,7 @@ fn text_of(path: &[u8]) -> String {
     format!("/{}", String::from_utf8_lossy(path))
 }
 
-/// Returns the size of a file; `None` if there is none.
+/// Returns the size of a regular file; `None` for anything else, and for a path that leads to nothing.
 fn size_of(dir: BorrowedFd<'_>, path: &[u8]) -> Result<Option<i64>, Errno> {
     let stat = tote_sys::visible(rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW))?;
     let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
