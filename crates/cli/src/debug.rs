@@ -10,8 +10,9 @@ use tote_engine::{DebugForwards, DebugRequest, DebugTools, EngineError, ExecOpti
 use tote_options::Parsed;
 
 /// Options that are not those of the process.
-const OF_THE_SESSION: [&str; 13] = [
+const OF_THE_SESSION: [&str; 14] = [
     "effective-user",
+    "env-of-container",
     "install",
     "keep",
     "kept",
@@ -46,7 +47,10 @@ fn forget(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 fn kept(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let container = crate::exec::words(parsed).next().unwrap_or_default();
     let kept = tote_engine::kept_tools(&home(parsed)?, &container)?;
-    let lines = kept.iter().map(|one| format!("{}\t{}\n", one.tools, one.bytes));
+    let lines = kept.iter().map(|one| match &*one.rights {
+        "" => format!("{}\t{}\n", one.tools, one.bytes),
+        rights => format!("{}\t{}\t{rights}\n", one.tools, one.bytes),
+    });
     Ok(print(&lines.collect::<String>()))
 }
 
@@ -89,6 +93,7 @@ fn run(parsed: &Parsed) -> Result<Executed, EngineError> {
         shell: text("shell").map(Into::into),
         script: text("command").map(Into::into),
         no_cgroup: parsed.flag("no-cgroup"),
+        env_of_container: parsed.flag("env-of-container"),
         target_view: match text("view").as_deref() {
             None | Some("tools") => false,
             Some("target") => true,

@@ -26,6 +26,16 @@ pub enum DebugError {
         /// Reason of the failure.
         reason: String,
     },
+    /// Use of what the container has made in a session that has rights which the container lacks.
+    #[error("{option} cannot be given together with {rights}: the container would have these rights by {by}")]
+    MoreRights {
+        /// Option that brings it into the session.
+        option: &'static str,
+        /// Options that give the rights.
+        rights: String,
+        /// Things of the container that the session would run, or be led by.
+        by: &'static str,
+    },
     /// Use of `--command` with a command.
     #[error("--command cannot be given together with a command")]
     TwoCommands,
@@ -166,6 +176,10 @@ impl tote_records::PartError for DebugError {
             Self::View(value) if value.contains('/') => Some(format!(
                 "a directory for containers stands before the command: tote --root {value} debug"
             )),
+            Self::MoreRights { option, .. } => Some(match *option {
+                "--view target" => "without it the container's tree is in /target".to_owned(),
+                _ => "give the variables that the command needs with -e".to_owned(),
+            }),
             Self::Keep(KeepError::Kept(_)) => {
                 Some("leave out --keep for a second session at the same time".to_owned())
             }
@@ -198,6 +212,7 @@ impl tote_records::PartError for DebugError {
             | Self::Ambiguous { .. } => 1,
             Self::View(_)
             | Self::TwoUsers
+            | Self::MoreRights { .. }
             | Self::Effective { .. }
             | Self::Keep(_)
             | Self::TwoCommands

@@ -3,10 +3,15 @@
 //! It is an upper layer in the container's directory, so it goes with the container, however that goes. Layers of containers of
 //! other engines are in a directory of ours, and stay until they are to be forgotten. A session holds a lock on its layer, which
 //! the kernel gives back when the session is killed; there is nothing to repair afterwards.
+//!
+//! Processes of the container can write into a session that has no more rights than they have, and so into its layer. So a session with more
+//! rights has another layer, which only sessions with exactly its rights ever use; a layer of an older version, which knew no difference,
+//! counts as one of sessions without more rights.
 
 use super::KeepError;
 use super::foreign;
 use super::noted::{OtherContainer, is_id};
+use super::rights::Rights;
 use crate::container;
 use crate::rootfs::Source;
 use crate::{EngineError, Home};
@@ -23,7 +28,7 @@ use tote_state::{closed, locked};
 /// Directory of a container that has the layers.
 const LAYERS: &str = "tools";
 
-/// File of a layer that names its tools, and of a place for layers that names another engine's container.
+/// File of a layer that names its tools, with the options that give its sessions more rights on a second line; and of a place for layers that names another engine's container.
 const OF: &str = "of";
 
 /// Number of bytes of the longest id that becomes a part of a directory's name.
@@ -34,6 +39,8 @@ const LONGEST_ID: usize = 200;
 pub struct KeptTools {
     /// Name of the tools, as `--tools` had it.
     pub tools: String,
+    /// Options by which its sessions have more rights than the container; empty for sessions without such options.
+    pub rights: String,
     /// Number of bytes that its files take on the disk.
     pub bytes: u64,
 }
@@ -91,18 +98,23 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// Opens the layer of these tools in a container, and makes it the first time.
+    /// Opens the layer of these tools in a container for sessions with these rights, and makes it the first time.
     ///
     /// # Errors
     /// [`KeepError::Kept`] if another session has it.
-    pub(crate) fn open(layers: &Layers, tools: &Source, image: &Image) -> Result<Self, EngineError> {
+    pub(crate) fn open(
+        layers: &Layers,
+        tools: &Source,
+        image: &Image,
+        rights: &Rights,
+    ) -> Result<Self, EngineError> {
         let Layers { dir: layers, name } = layers;
         let (key, tools) = match (tools, image) {
             (Source::Host(_), _) => ("host".to_owned(), "host"),
             (source, Image::Stored(name)) => (source.tree_key().unwrap_or_default(), &**name),
             _ => return Err(KeepError::DirectoryKept.into()),
         };
-        let dir = layers.join(key.replace(':', "-"));
+        let dir = layers.join(format!("{}{}", key.replace(':', "-"), rights.suffix()));
         for path in [layers, &dir, &dir.join("work")] {
             closed::directory(path).map_err(EngineError::file("make", path))?;
         }
@@ -118,7 +130,11 @@ impl Layer {
         let upper = dir.join("upper");
         make_seen(&upper).map_err(EngineError::file("make", &upper))?;
         let of = dir.join(OF);
-        closed::write(&of, tools).map_err(EngineError::file("write", &of))?;
+        let text = match rights.options() {
+            options if options.is_empty() => tools.to_owned(),
+            options => format!("{tools}\n{options}"),
+        };
+        closed::write(&of, &text).map_err(EngineError::file("write", &of))?;
         Ok(Self { dir, _lock: lock })
     }
 
@@ -190,13 +206,17 @@ fn layers(place: &Path) -> Result<Vec<PathBuf>, EngineError> {
 pub fn kept(home: &Home, wanted: &str) -> Result<Vec<KeptTools>, EngineError> {
     let of = |dir: PathBuf| {
         let path = dir.join(OF);
-        let tools = match std::fs::read_to_string(&path) {
+        let text = match std::fs::read_to_string(&path) {
             // A session that was killed at its beginning has written nothing.
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            tools => tools.map_err(EngineError::file("read", &path))?,
+            text => text.map_err(EngineError::file("read", &path))?,
         };
-        let bytes = bytes_below(&dir.join("upper"));
-        Ok::<_, EngineError>(KeptTools { tools, bytes })
+        let (tools, rights) = text.split_once('\n').unwrap_or((&text, ""));
+        Ok::<_, EngineError>(KeptTools {
+            tools: tools.to_owned(),
+            rights: rights.to_owned(),
+            bytes: bytes_below(&dir.join("upper")),
+        })
     };
     let mut kept = Vec::new();
     for place in places(home, wanted)? {

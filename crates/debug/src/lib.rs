@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - Nothing of the container changes: its files, its record and its processes are as they were.
-//! - A session has no right that its target does not have, nor one that the caller does not have.
-//!
+//! - A session has no right that its target does not have, unless the caller gives it by an option; nor one that the caller does not have.
+//! - What the container has made decides nothing that the tools run, unless the caller asks for it, and never in a session with more rights.
 //!
 //! The process has everything of the container but its root: its namespaces, cgroup, user, capabilities, filter and
 //! limits. Its root is a tree of tools, in a mount namespace of its own, and the container's tree is `/target` in it. A
@@ -12,6 +12,7 @@
 mod context;
 mod effective;
 mod engines;
+mod environment;
 mod error;
 mod filter;
 mod filters;
@@ -27,6 +28,8 @@ mod machine;
 mod noted;
 mod processes;
 mod prompt;
+mod request;
+mod rights;
 mod seen;
 mod shell;
 mod still;
@@ -37,6 +40,7 @@ pub use filters::forget as forget_filters;
 pub use forward::DebugForwards;
 pub use kept::{KeptTools, forget_kept, kept as kept_tools};
 pub use launch::forget as forget_launchers;
+pub use request::{DebugRequest, DebugTools};
 pub use seen::{LOOK, look_in_guest};
 pub use shell::SHELLS as DEBUG_SHELLS;
 
@@ -46,9 +50,10 @@ use kept::Layer;
 use launch::{ASIDE, Launchers, ToolsTree};
 use noted::OtherContainer;
 use prompt::Prompt;
+use rights::Rights;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
-use tote_bundle::{EnvEntry, ExecOptions, Image};
+use tote_bundle::EnvEntry;
 use tote_life::exec::{self, ExecError, Executed, Target};
 use tote_life::{container, pod, prepare, proc, run, vm};
 use tote_prepare::rootfs::Source;
@@ -58,40 +63,6 @@ use tote_rootfs::{Storage, Upper};
 use tote_sandbox::{Aside, Root, Tools, WrittenFile};
 use tote_spec::NamespaceType;
 use view::View;
-
-/// Origin of the tools.
-#[derive(Clone, Debug)]
-pub enum DebugTools {
-    /// An image.
-    Image(Image),
-    /// The files of another container, by its name as a target has it.
-    Container(String),
-}
-
-/// Request for a session.
-#[derive(Debug)]
-pub struct DebugRequest {
-    /// Origin of the tools.
-    pub tools: DebugTools,
-    /// Command and its surroundings; without a command a shell of the tools is started.
-    pub exec: ExecOptions,
-    /// Shell of [`DEBUG_SHELLS`] that is started without a command.
-    pub shell: Option<String>,
-    /// Text that the shell carries out.
-    pub script: Option<String>,
-    /// True if the process stays in the caller's cgroup.
-    pub no_cgroup: bool,
-    /// True if the container's own tree is the root, with the tools in `/.tote`.
-    pub target_view: bool,
-    /// Ways between the session and this machine.
-    pub forwards: DebugForwards,
-    /// Packages that are installed among the tools before the command runs.
-    pub packages: Vec<String>,
-    /// User of this machine, by name or number, to whom the files belong that the session makes.
-    pub effective_user: Option<String>,
-    /// True if what the session writes among the tools is there in the next one.
-    pub keep: bool,
-}
 
 /// Runs a process with tools in a container: a running or stopped one of ours by name, one of another engine
 /// (`docker:NAME`, `podman:NAME`, `pid:N` and so on), or a throwaway container of an image.
@@ -111,7 +82,10 @@ pub fn debug(
     request.exec.detach_keys = Some(String::new());
     let keys = exec::detach_keys(&request.exec)?;
     given::read_env_files(&mut request.exec.env)?;
+    let rights = Rights::of(&request);
+    rights.check(&request)?;
     let found = find(home, wanted, warn)?;
+    rights.warning(&found.target).into_iter().for_each(&mut *warn);
     if found.target.guest.is_some() {
         return machine::debug(home, found, (request, keys), warn);
     }
@@ -133,24 +107,23 @@ pub fn debug(
     let launchers = (request.target_view)
         .then(|| toolbox.launchers(home))
         .transpose()?;
-    let mut view = View::new(&target, &command, launchers.as_ref())?;
-    if let Some(name) = &request.effective_user {
-        let account = effective::apply(name, &target, &mut request.exec)?;
-        if view.has_accounts() {
-            account.introduce(&mut view.files, |path| toolbox.read(path))?;
-        }
-    }
-    let mut forwards = Forwards::open(home, &request.forwards, (&target, request.target_view))?;
-    let variables = view.variables(&target, toolbox.path());
-    adapt(
-        &mut target,
-        [variables, std::mem::take(&mut forwards.env)].concat(),
-    );
-    let own = complete(&mut request, &view);
-    let layer = (request.keep)
-        .then(|| toolbox.layer(home, (&target, other.as_ref()), &request.tools))
+    let account = (request.effective_user.as_ref())
+        .map(|name| effective::apply(name, &target, &mut request.exec))
         .transpose()?;
     let users = exec::users(home, &target, &request.exec)?;
+    let own = environment::of_programs(&target, users.as_ref(), &request);
+    let mut view = View::new(&target, (&command, &own), launchers.as_ref())?;
+    if let Some(account) = account.filter(|_| view.has_accounts()) {
+        account.introduce(&mut view.files, |path| toolbox.read(path))?;
+    }
+    let mut forwards = Forwards::open(home, &request.forwards, (&target, request.target_view))?;
+    let variables = view.variables(&target, toolbox.path(), request.env_of_container);
+    let variables = [variables, std::mem::take(&mut forwards.env)].concat();
+    environment::adapt(&mut target, variables, users.as_ref(), &request);
+    let own = complete(&mut request, &view);
+    let layer = (request.keep)
+        .then(|| toolbox.layer(home, (&target, other.as_ref()), &request.tools, &rights))
+        .transpose()?;
     let tools = Tools {
         root: toolbox.root(home, layer.as_ref())?,
         aside: launchers.as_ref().map(|launchers| Aside {
@@ -168,12 +141,11 @@ pub fn debug(
     let namespaces = target.namespaces();
     let plan = exec::plan(&target, &request.exec, users, namespaces, Some(tools))?;
     // The image stays locked by `toolbox`, and the target and the ways stay, for as long as this process attends.
-    let begun = &mut || forwards.settle();
     exec::visit(
         home,
         (*target, plan, namespaces),
         (&request.exec, keys),
-        begun,
+        &mut |child| forwards.begin(child),
         warn,
     )
 }
@@ -282,6 +254,7 @@ impl<'a> Toolbox<'a> {
         home: &Home,
         (target, other): (&Target, Option<&OtherContainer>),
         tools: &DebugTools,
+        rights: &Rights,
     ) -> Result<Layer, EngineError> {
         let layers = match (&target.entry, other) {
             (Some(entry), _) => kept::of_entry(home, entry)?,
@@ -289,7 +262,7 @@ impl<'a> Toolbox<'a> {
             (None, None) => return Err(KeepError::NotKept(target.display().to_owned()).into()),
         };
         match (self, tools) {
-            (Self::Image(source), DebugTools::Image(image)) => Layer::open(&layers, source, image),
+            (Self::Image(source), DebugTools::Image(image)) => Layer::open(&layers, source, image, rights),
             _ => Err(KeepError::DirectoryKept.into()),
         }
     }
@@ -316,15 +289,6 @@ fn maps_layers(release: &str) -> bool {
 /// Returns the value of `PATH`.
 fn path_of(env: &[String]) -> Option<&str> {
     env.iter().rev().find_map(|line| line.strip_prefix("PATH="))
-}
-
-/// Gives the process variables in place of the container's own of the same names.
-fn adapt(target: &mut Target, variables: Vec<String>) {
-    let env = &mut target.own_mut().process.env;
-    let name = |line: &String| line.split_once('=').map(|(name, _)| name.to_owned());
-    env.retain(|line| !variables.iter().any(|other| name(other) == name(line)));
-    // Before the others: `HOME` is changed with the user only where it stands last.
-    env.splice(0..0, variables);
 }
 
 /// Copies the mount of a container's root, with the rights that its user namespace gives. This process cannot do so once it has

@@ -7,7 +7,7 @@ use super::find::Found;
 use super::live::{Files, Live, Part};
 use super::seen::{LOOK, Seen};
 use super::view::{self, View};
-use super::{DebugRequest, DebugTools, adapt, complete, filter};
+use super::{DebugRequest, DebugTools, complete, environment, filter};
 use crate::exec::{self, Executed, Target};
 use crate::vm::{self, CONTAINERS, SUPERBLOCK, SUPERBLOCK_AT, TOOLS, VmFault};
 use rustix::fd::OwnedFd;
@@ -54,11 +54,12 @@ pub(super) fn debug(
     let filter = filter::choose(home, target.own_mut(), &[], &request.exec);
     let disk = Disk::open(home, &request.tools)?;
     let seen = look(home, &target, &command, &disk)?;
-    let view = View::of_tools(&target, &command, seen)?;
-    let variables = view.variables(&target, disk.path.clone());
-    adapt(&mut target, variables);
-    let own = complete(&mut request, &view);
     let users = exec::users(home, &target, &request.exec)?;
+    let own = environment::of_programs(&target, users.as_ref(), &request);
+    let view = View::of_tools(&target, (&command, &own), seen)?;
+    let variables = view.variables(&target, disk.path.clone(), request.env_of_container);
+    environment::adapt(&mut target, variables, users.as_ref(), &request);
+    let own = complete(&mut request, &view);
     let tools = Tools {
         root: Root::Stored {
             storage: Storage::Overlay {
@@ -87,7 +88,7 @@ pub(super) fn debug(
         home,
         (*target, plan, namespaces),
         (&request.exec, keys),
-        &mut || {},
+        &mut |_| {},
         warn,
     )
 }

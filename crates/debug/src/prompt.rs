@@ -81,3 +81,45 @@ pub(super) fn quoted(words: &[String]) -> String {
     let quote = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
+
+/// True for a character by which a text could control a terminal.
+fn steers(letter: char) -> bool {
+    letter.is_control() && !matches!(letter, '\n' | '\t')
+}
+
+/// Quotes words for a person to read and to type: a word with control characters as bash has it, `$'\x1b[2J'`.
+pub(super) fn shown(words: &[String]) -> String {
+    let show = |word: &String| {
+        if !word.contains(steers) {
+            return quoted(std::slice::from_ref(word));
+        }
+        let mut text = "$'".to_owned();
+        for letter in word.chars() {
+            match letter {
+                '\'' | '\\' => text.extend(['\\', letter]),
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                letter if letter.is_control() => {
+                    let mut bytes = [0; 4];
+                    let bytes = letter.encode_utf8(&mut bytes).bytes();
+                    text.extend(bytes.map(|byte| format!("\\x{byte:02x}")));
+                }
+                letter => text.push(letter),
+            }
+        }
+        text + "'"
+    };
+    words.iter().map(show).collect::<Vec<_>>().join(" ")
+}
+
+/// Escapes the control characters of a line.
+pub(super) fn visible(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    for letter in line.chars() {
+        match letter {
+            letter if letter.is_control() => text.extend(letter.escape_default()),
+            letter => text.push(letter),
+        }
+    }
+    text
+}

@@ -1,6 +1,8 @@
 //! Facts about a container's tree on which a session depends: seen here, or by the guest of the virtual machine that has the tree.
 
+use super::environment::home_of;
 use super::lint;
+use super::prompt::visible;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, openat, readlinkat, statat};
 use serde::{Deserialize, Serialize};
@@ -15,7 +17,8 @@ pub(super) const PLACE: &str = "/target";
 const DIRECTORIES: [&str; 3] = ["/proc", "/dev", "/sys"];
 
 /// Files of the container of which the session gets copies in the place of the tools' own. Packages add users by renaming a new
-/// file over the old one, which a mount would forbid; and such users are the tools', not the container's.
+/// file over the old one, which a mount would forbid; and such users are the tools', not the container's. A copy has the names, and
+/// nothing that leads a tool to a file of the container.
 const COPIES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// The most of such a file that is copied, in bytes.
@@ -55,7 +58,13 @@ pub(super) struct Seen {
     links: Vec<(String, String, bool)>,
     /// Faults of the command.
     pub(super) complaints: Vec<String>,
+    /// Program of the container that starts another one with further variables, env(1).
+    #[serde(default)]
+    pub(super) env: Option<String>,
 }
+
+/// Directories in which env(1) is looked for.
+const OF_ENV: &str = "/usr/bin:/bin";
 
 impl Seen {
     /// Looks at a tree.
@@ -82,13 +91,15 @@ impl Seen {
             seen.links.extend(link);
         }
         for path in COPIES {
-            match places.copied(path)? {
-                Copied::Missing => {}
-                Copied::Content(content) => seen.copies.push((path.to_owned(), content)),
-                Copied::Closed => seen.shown.push(path.to_owned()),
-            }
+            // Where the file is too long, or closed to the caller, the tools' own one stays: the container's would bring its lines along.
+            let copied = places.copied(path)?;
+            seen.copies
+                .extend(copied.map(|content| (path.to_owned(), names_of(path, &content))));
         }
-        seen.complaints = lint::complaints(root, &asked.command, asked.path.as_deref(), &asked.cwd);
+        let complaints = lint::complaints(root, &asked.command, asked.path.as_deref(), &asked.cwd);
+        seen.complaints = complaints.iter().map(|line| visible(line)).collect();
+        let env = tote_rootfs::lookup_executable(root, "env".as_ref(), OF_ENV.as_ref(), "/".as_ref());
+        seen.env = env.ok().and_then(|path| path.to_str().map(str::to_owned));
         Ok(seen)
     }
 
@@ -119,12 +130,33 @@ pub(super) fn link(text: String, path: &str, replaces: bool) -> RootLink {
     RootLink { text, path, replaces }
 }
 
-/// A file of the container.
-enum Copied {
-    Missing,
-    Content(Vec<u8>),
-    /// File that cannot be copied, since its owner has closed it to the caller, or it is too long.
-    Closed,
+/// Returns the names of a file of accounts. Each user has the home directory and the shell of a user of the tools, since a shell reads its
+/// settings at its home; and a name that would reach a terminal as an order to it is left out.
+fn names_of(path: &str, content: &[u8]) -> Vec<u8> {
+    let is_plain = |line: &&str| {
+        !line.contains(|letter: char| letter.is_control() || letter == char::REPLACEMENT_CHARACTER)
+    };
+    let text = String::from_utf8_lossy(content);
+    let mut names = String::with_capacity(text.len());
+    for line in text.lines().filter(is_plain) {
+        let mut fields: Vec<&str> = line.split(':').collect();
+        // Other lines are comments, or orders to take names from elsewhere.
+        let is_entry = fields.len() >= 3 && !fields[0].is_empty() && !line.starts_with(['+', '-', '#']);
+        let Some(id) = fields
+            .get(2)
+            .and_then(|id| id.parse::<u32>().ok())
+            .filter(|_| is_entry)
+        else {
+            continue;
+        };
+        if path == COPIES[0] {
+            fields.resize(5, "");
+            fields.extend([home_of(id), "/bin/sh"]);
+        }
+        names.push_str(&fields.join(":"));
+        names.push('\n');
+    }
+    names.into_bytes()
 }
 
 /// Directories of a container's tree in which something is looked for: without following a link, which would lead to another place
@@ -193,15 +225,12 @@ impl<'a> Places<'a> {
         })
     }
 
-    fn copied(&self, path: &str) -> Result<Copied, Errno> {
+    /// Reads a file; `None` without one that can be copied.
+    fn copied(&self, path: &str) -> Result<Option<Vec<u8>>, Errno> {
         if self.kind(path)? != Some(FileType::RegularFile) {
-            return Ok(Copied::Missing);
+            return Ok(None);
         }
-        Ok(match tote_rootfs::read_in_root(self.root, path, COPIED) {
-            Ok(Some(content)) => Copied::Content(content),
-            Ok(None) => Copied::Missing,
-            Err(_) => Copied::Closed,
-        })
+        Ok(tote_rootfs::read_in_root(self.root, path, COPIED).ok().flatten())
     }
 }
 
@@ -216,7 +245,11 @@ mod tests {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
         std::fs::write(dir.path().join("etc/hosts"), "").unwrap();
-        std::fs::write(dir.path().join("etc/passwd"), b"a\xff").unwrap();
+        std::fs::write(
+            dir.path().join("etc/passwd"),
+            b"root:x:0:0:root:/target:/target/sh\n\xff:x:1:1\n",
+        )
+        .unwrap();
         std::fs::write(dir.path().join("etc/localtime"), "").unwrap();
         let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
         let asked = Asked {
@@ -226,12 +259,36 @@ mod tests {
         };
         let seen = Seen::of(root.as_fd(), &asked).unwrap();
         assert_eq!(seen.shown, ["/proc", "/etc/hosts"]);
-        assert_eq!(seen.copies, [("/etc/passwd".to_owned(), b"a\xff".to_vec())]);
+        let names = b"root:x:0:0:root:/root:/bin/sh\n".to_vec();
+        assert_eq!(seen.copies, [("/etc/passwd".to_owned(), names)]);
         assert_eq!(seen.complaints.len(), 1);
         let zone = seen.links().into_iter().find(|link| link.replaces).unwrap();
         assert_eq!(zone.text, "/target/etc/localtime");
         let text = serde_json::to_vec(&seen).unwrap();
         assert_eq!(serde_json::from_slice::<Seen>(&text).unwrap(), seen);
+    }
+
+    #[test]
+    fn accounts_lead_nowhere_in_the_container() {
+        let names = |path: &str, text: &str| String::from_utf8(names_of(path, text.as_bytes())).unwrap();
+        for (line, copied) in [
+            (
+                "root:x:0:0:root:/target/h:/target/sh",
+                "root:x:0:0:root:/root:/bin/sh\n",
+            ),
+            ("u:x:7:8::/dev/shm:/proc/1/root/sh", "u:x:7:8::/:/bin/sh\n"),
+            ("u:x:7:8:full name", "u:x:7:8:full name:/:/bin/sh\n"),
+            ("u:x:7:8::/h:/bin/sh:more", "u:x:7:8::/:/bin/sh\n"),
+            ("u\x1b[2J:x:7:8::/:/bin/sh", ""),
+            ("u\u{9b}2J:x:7:8::/:/bin/sh", ""),
+            ("+::0:0:::", ""),
+            ("u:x:-1:0:::", ""),
+            (":x:7:8:::", ""),
+            ("# comment:x:1", ""),
+        ] {
+            assert_eq!(names("/etc/passwd", line), copied, "{line:?}");
+        }
+        assert_eq!(names("/etc/group", "g:x:7:a,b\n\n\x07:x:8:\n"), "g:x:7:a,b\n");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Programs of a session that are not the tools' own: the choice of a shell, and small commands.
 
-use super::prompt::{Prompt, quoted};
+use super::prompt::{Prompt, quoted, shown};
 use super::seen::PLACE;
 use tote_sandbox::WrittenFile;
 
@@ -9,6 +9,9 @@ pub(super) const COMMANDS: &str = "/.tote/bin";
 
 /// Directory of the small commands in a session whose root is the container's tree; before the tools in PATH.
 pub(super) const COMMANDS_ASIDE: &str = "/.tote/.bin";
+
+/// Beginnings of variables by which a program of the tools would load a file of the container, were it started with them.
+const OF_LINKERS: [&str; 5] = ["LD_", "GLIBC_TUNABLES=", "GCONV_PATH=", "LOCPATH=", "NLSPATH="];
 
 /// Shells that a user may ask for; `auto` is the most comfortable one of the tools.
 pub const SHELLS: [&str; 5] = ["auto", "bash", "fish", "sh", "zsh"];
@@ -50,10 +53,25 @@ pub(super) fn command(
 }
 
 /// The commands `tote exec`, which runs a program of the container in the container's own root, and `entrypoint`, which
-/// shows or runs what the container would run, `install` and `uninstall`. `env` are the container's variables, `command` is its command, and
-/// `complaints` say what is wrong with it.
-pub(crate) fn commands(path: Option<&str>, command: &[String], complaints: &[String]) -> [WrittenFile; 4] {
-    let path = quoted(&[path.unwrap_or(tote_bundle::DEFAULT_PATH).to_owned()]);
+/// shows or runs what the container would run, `install` and `uninstall`. `env` are the variables of the container's programs, `command` is its
+/// command, and `complaints` say what is wrong with it. `setter` is the container's env(1): only behind the change of the root, the variables
+/// for the dynamic linker are those of a program of the container.
+pub(crate) fn commands(
+    (env, setter): (&[String], Option<&str>),
+    command: &[String],
+    complaints: &[String],
+) -> [WrittenFile; 4] {
+    let mut env = env.to_vec();
+    if !env.iter().any(|line| line.starts_with("PATH=")) {
+        env.push(format!("PATH={}", tote_bundle::DEFAULT_PATH));
+    }
+    let start = match setter {
+        Some(setter) => format!("\"$chroot\" {PLACE} {setter} {}", quoted(&env)),
+        None => {
+            env.retain(|line| !OF_LINKERS.iter().any(|start| line.starts_with(start)));
+            format!("env {} \"$chroot\" {PLACE}", quoted(&env))
+        }
+    };
     let tote = format!(
         "#!/bin/sh\n\
          if [ \"$1\" != exec ] || [ $# -lt 2 ]; then\n\
@@ -62,9 +80,7 @@ pub(crate) fn commands(path: Option<&str>, command: &[String], complaints: &[Str
          fi\n\
          shift\n\
          chroot=$(command -v chroot) || {{ echo 'tote exec: the tools have no chroot' >&2; exit 126; }}\n\
-         PATH={path}\n\
-         export PATH\n\
-         exec \"$chroot\" {PLACE} \"$@\"\n"
+         exec {start} \"$@\"\n"
     );
     let lint = match complaints {
         [] => "echo 'nothing to complain about'".to_owned(),
@@ -76,7 +92,7 @@ pub(crate) fn commands(path: Option<&str>, command: &[String], complaints: &[Str
     } else {
         let words = quoted(command);
         (
-            format!("printf '%s\\n' {}", quoted(std::slice::from_ref(&words))),
+            format!("printf '%s\\n' {}", quoted(&[shown(command)])),
             format!("exec {COMMANDS}/tote exec {words}"),
         )
     };
@@ -204,6 +220,40 @@ mod tests {
             chosen.contains("exec 'bash' '--rcfile' '/.tote/prompt.bash' \"$@\""),
             "{chosen}"
         );
+    }
+
+    #[test]
+    fn variables_of_the_container_are_set_behind_its_root() {
+        let env = ["A=it's".to_owned(), "LD_PRELOAD=/evil.so".to_owned()];
+        let script = |setter| {
+            let [tote, ..] = commands((&env, setter), &[], &[]);
+            String::from_utf8(tote.content).unwrap()
+        };
+        let all = "'A=it'\\''s' 'LD_PRELOAD=/evil.so' 'PATH=/usr/local/sbin:";
+        let within = script(Some("/bin/env"));
+        assert!(
+            within.contains(&format!("exec \"$chroot\" /target /bin/env {all}")),
+            "{within}"
+        );
+        let before = script(None);
+        assert!(
+            before.contains("exec env 'A=it'\\''s' 'PATH=") && !before.contains("LD_PRELOAD"),
+            "{before}"
+        );
+    }
+
+    #[test]
+    fn a_command_does_not_steer_a_terminal() {
+        let words = [
+            "/bin/sh\x1b[2J".to_owned(),
+            "it's\n\u{9b}".to_owned(),
+            "it's\n".to_owned(),
+        ];
+        assert_eq!(
+            shown(&words),
+            "$'/bin/sh\\x1b[2J' $'it\\'s\\n\\xc2\\x9b' 'it'\\''s\n'"
+        );
+        assert_eq!(super::super::prompt::visible("a\x1b\n"), "a\\u{1b}\\n");
     }
 
     #[test]

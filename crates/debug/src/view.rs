@@ -26,20 +26,21 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Looks at the container's tree; with `launchers` it is to be the root, and these are the tools in it.
+    /// Looks at the container's tree; with `launchers` it is to be the root, and these are the tools in it. `command` is the container's, and
+    /// `env` are the variables of programs of the container.
     ///
     /// # Errors
     /// Fails if its root cannot be read.
     pub(crate) fn new(
         target: &Target,
-        command: &[String],
+        (command, env): (&[String], &[String]),
         launchers: Option<&Launchers>,
     ) -> Result<Self, EngineError> {
         let Some(launchers) = launchers else {
             let root = target.root()?;
             let seen = Seen::of(root.as_fd(), &asked(target, command));
             let seen = seen.map_err(|source| unreadable(target, source))?;
-            return Self::of_tools(target, command, seen);
+            return Self::of_tools(target, (command, env), seen);
         };
         let root = target.root()?;
         let (paths, links) = entries(root.as_fd()).map_err(|source| unreadable(target, source))?;
@@ -59,11 +60,15 @@ impl View {
     }
 
     /// Makes the view with the tools as the root.
-    pub(super) fn of_tools(target: &Target, command: &[String], seen: Seen) -> Result<Self, EngineError> {
+    pub(super) fn of_tools(
+        target: &Target,
+        (command, env): (&[String], &[String]),
+        seen: Seen,
+    ) -> Result<Self, EngineError> {
         let mut brought = vec![part(target, "/", PLACE)?];
         brought.extend(seen.shown.iter().map(|path| shown(path)));
         let links = seen.links();
-        let mut files = commands(target, command, &seen.complaints);
+        let mut files = commands((command, env), &seen);
         files.extend(
             seen.copies
                 .into_iter()
@@ -85,7 +90,8 @@ impl View {
     }
 
     /// Returns the variables of the session; `path` is the search path of the tools.
-    pub(super) fn variables(&self, target: &Target, path: Option<String>) -> Vec<String> {
+    /// In the container's whole environment its own variables for data win.
+    pub(super) fn variables(&self, target: &Target, path: Option<String>, whole: bool) -> Vec<String> {
         let path = path.unwrap_or_else(|| PATH.to_owned());
         let (path, place) = if self.is_target {
             let own = path_of(&target.own().process.env).unwrap_or(tote_bundle::DEFAULT_PATH);
@@ -106,8 +112,8 @@ impl View {
             let mut set = target.own().process.env.iter();
             name.is_some_and(|name| set.any(|other| other.starts_with(&name)))
         };
-        let data = self.env.iter().filter(|line| !is_set(line)).cloned();
-        own.into_iter().chain(data).collect()
+        let data = self.env.iter().filter(|line| !(whole && is_set(line)));
+        own.into_iter().chain(data.cloned()).collect()
     }
 }
 
@@ -163,9 +169,9 @@ pub(super) fn asked(target: &Target, command: &[String]) -> Asked {
 }
 
 /// Writes the small commands of a session.
-fn commands(target: &Target, command: &[String], complaints: &[String]) -> Vec<WrittenFile> {
-    let path = path_of(&target.own().process.env);
-    let mut files: Vec<WrittenFile> = shell::commands(path, command, complaints).into();
+fn commands((command, env): (&[String], &[String]), seen: &Seen) -> Vec<WrittenFile> {
+    let mut files: Vec<WrittenFile> =
+        shell::commands((env, seen.env.as_deref()), command, &seen.complaints).into();
     files.push(shell::debugger(shell::COMMANDS, "/bin/sh", PLACE));
     files
 }

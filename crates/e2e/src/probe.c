@@ -112,6 +112,23 @@ static int notify(const char *text)
 	return 0;
 }
 
+/* Asks a server at a Unix socket, and prints its answer. */
+static int ask(const char *path, const char *question)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	char answer[64] = "";
+
+	strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+		return perror(path), 1;
+	if (write(fd, question, strlen(question)) < 0 || shutdown(fd, SHUT_WR) < 0 ||
+	    read(fd, answer, sizeof answer - 1) <= 0)
+		return puts("connected, no answer"), 0;
+	puts(answer);
+	return 0;
+}
+
 /* As a service of socket activation: says what it was handed to whoever connects to descriptor 3. */
 static int serve(void)
 {
@@ -414,6 +431,8 @@ int main(int argc, char **argv)
 		return file(argv[2], argv[3]);
 	if (strcmp(name, "notify") == 0 && argc == 3)
 		return notify(argv[2]);
+	if (strcmp(name, "ask") == 0 && argc == 4)
+		return signal(SIGPIPE, SIG_IGN), ask(argv[2], argv[3]);
 	if (strcmp(name, "lock") == 0 && argc == 3) {
 		int fd = open(argv[2], O_RDONLY);
 

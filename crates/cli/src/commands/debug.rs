@@ -13,10 +13,14 @@ pub(crate) static DEBUG: Command = Command {
     usage: "[OPTIONS] CONTAINER [COMMAND] [ARG...]",
     details: "\
 Runs COMMAND in a container, with programs that the container does not have. The command has the container's \
-namespaces, cgroup, user, capabilities, filter and limits, and its environment except PATH. Its root directory holds \
+namespaces, cgroup, user, capabilities, filter and limits. Its root directory holds \
 the tools; the container's own root is /target there (also in `$TARGET`), and what the command writes below it is \
 written to the container. The container's /proc, /dev, /sys, /etc/passwd, /etc/group, /etc/hosts, /etc/hostname and \
-/etc/resolv.conf take the place of the tools' own.
+/etc/resolv.conf take the place of the tools' own, the first two of these files as copies with the names alone.
+
+Nothing of the container decides what the tools run: the command has none of its variables unless `--env-of-container` or `-e` gives them, and the \
+tools' own home directories. Options that give the command more rights than the container has (`--privileged`, `--cap-add`, `--no-cgroup`) are refused together \
+with `--env-of-container` and `--view target`: by these the container's code would have the rights.
 
 Without COMMAND, `tote debug` starts a shell of the tools: the caller's own one (`$SHELL`), bash, zsh, fish or sh. At a terminal the command gets a \
 terminal of its own, as with `tote exec -it`; in a pipe its streams are passed on as they are.
@@ -27,7 +31,7 @@ files and processes stay as they are, and the container ends as if there had bee
 With `--view target`, or `--root target`, the container's own tree is the root directory, and the tools are in /.tote, which comes last in PATH. Tools run there with \
 their own libraries and interpreters. New files directly in / are gone afterwards.
 
-In a session, `tote exec COMMAND` runs a program of the container in the container's own root, and `entrypoint` shows what the \
+In a session, `tote exec COMMAND` runs a program of the container in the container's own root and environment, and `entrypoint` shows what the \
 container runs: `entrypoint --lint` looks for mistakes, `entrypoint --run` runs it.
 
 CONTAINER is the name or the id of a container, of tote or of another engine; or of a pod or an image:
@@ -74,15 +78,18 @@ file. Where a container of another engine has a filter and no such file, and wit
                 .details("The command has the ids of the user, and the container's capabilities, so it may do what the container's root may."),
             ENV,
             ENV_FILE,
+            Opt::flag("env-of-container", "Give the command the container's environment, except PATH")
+                .details("Variables such as LD_PRELOAD decide what the tools run then. `tote exec` in a session has this environment in any case."),
             Opt::list("forward", "SOCKET", "Let the command connect to a Unix socket of this machine: x11, wayland, dbus, ssh-agent or a PATH")
-                .details("With `x11` the command also gets the cookie of the display. With `--view target` a PATH is below /.tote/.run.")
+                .details("Only processes of the session are answered. With `x11` the command also gets a cookie of the display. With `--view target` a PATH is below /.tote/.run.")
                 .completes(Completes::Words(&["x11", "wayland", "dbus", "ssh-agent"])),
             Opt::flag("forget", "Remove what sessions with --keep have left in CONTAINER, and run nothing"),
             Opt::list("install", "PACKAGE", "Install a package among the tools before COMMAND runs")
                 .details("The tools need apt-get, apk or dnf, and the container a way to its packages. In a session, `install PACKAGE...` does the same, and `uninstall PACKAGE...` the reverse."),
             Opt::flag("interactive", "Keep standard input open (the default at a terminal)").short('i'),
             Opt::flag("keep", "Keep what COMMAND writes among the tools, for the next session with --keep and the same tools")
-                .details("It is kept with the container, and goes with it; that of another engine's container goes by --forget."),
+                .details("It is kept with the container, and goes with it; that of another engine's container goes by --forget. A session with more rights \
+                    than the container has another layer than one without them."),
             Opt::flag("kept", "List what sessions with --keep have left in CONTAINER: the tools, and a number of bytes"),
             Opt::flag("no-cgroup", "Leave the command in the caller's cgroup")
                 .details("The container's limits neither hold for the command nor count it then."),

@@ -71,11 +71,10 @@ fn entry<'a>(rest: &mut &'a [u8]) -> Option<Entry<'a>> {
     })
 }
 
-/// Makes a file of cookies for a session, out of that of the user: the cookie of this display, for every address, since a
-/// session has another host name. `None` if the file has no cookie for it.
-pub(super) fn of_display(file: &[u8], display: u32, host: &[u8]) -> Option<Vec<u8>> {
+/// Finds the cookie of this display in the file of the user. `None` if the file has none for it.
+pub(super) fn of_display<'a>(file: &'a [u8], display: u32, host: &[u8]) -> Option<&'a [u8]> {
     let (mut rest, display) = (file, display.to_string());
-    let mut found: Option<Entry<'_>> = None;
+    let mut found: Option<Entry<'a>> = None;
     while let Some(entry) = entry(&mut rest) {
         let is_here = entry.family == LOCAL && entry.address == host || entry.family == WILD;
         let is_its = entry.display.is_empty() || entry.display == display.as_bytes();
@@ -84,7 +83,11 @@ pub(super) fn of_display(file: &[u8], display: u32, host: &[u8]) -> Option<Vec<u
             found = Some(entry);
         }
     }
-    let cookie = found?.cookie;
+    found.map(|found| found.cookie)
+}
+
+/// Makes a file with this cookie for every address, since a session has another host name. `None` for one that is too long.
+pub(super) fn file_of(cookie: &[u8]) -> Option<Vec<u8>> {
     let mut made = WILD.to_be_bytes().to_vec();
     for text in [b"", b"", KIND, cookie] {
         made.extend(u16::try_from(text.len()).ok()?.to_be_bytes());
@@ -116,9 +119,10 @@ mod tests {
             line(WILD, "", "", KIND, "late"),
         ]
         .concat();
-        let made = |display| of_display(&file, display, b"here");
-        assert_eq!(made(1).unwrap(), line(WILD, "", "", KIND, "right"));
-        assert_eq!(made(7).unwrap(), line(WILD, "", "", KIND, "late"));
+        let found = |display| of_display(&file, display, b"here");
+        assert_eq!(found(1), Some(&b"right"[..]));
+        assert_eq!(found(7), Some(&b"late"[..]));
+        assert_eq!(file_of(b"key").unwrap(), line(WILD, "", "", KIND, "key"));
         assert_eq!(of_display(&file[..20], 1, b"here"), None);
         assert_eq!(of_display(b"", 1, b"here"), None);
         let cut = [line(LOCAL, "here", "1", KIND, "right"), vec![1, 0, 255]].concat();

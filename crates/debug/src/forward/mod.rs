@@ -2,19 +2,24 @@
 //! container that clients here connect to.
 //!
 //! A process beside the session passes the connections on ([`relay`]). A socket in the session is another one than the
-//! machine's: a server that checks its peer sees the user who started the session, not an id of the container's. The session's
+//! machine's: a server that checks its peer sees the user who started the session, not an id of the container's. So the relay checks who its
+//! own client is, and answers processes of the session alone. The session's
 //! socket is bound below the state root, under the name of the socket of a container in the foreground, so that the sweep
 //! knows it; it has no name any more once the session has it.
 
 mod cookie;
+mod greeting;
 mod option;
+mod peers;
 mod relay;
 mod store;
 
 use super::DebugError;
 use crate::exec::Target;
 use crate::{EngineError, Home};
+use greeting::Cookies;
 use option::{Place, parse_port, parse_socket};
+use peers::MountNamespace;
 use relay::{Server, Way, relay};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -27,7 +32,7 @@ use std::path::Path;
 use tote_sandbox::{HostFile, WrittenFile, clone_flag};
 use tote_spec::NamespaceType;
 use tote_state::new_id;
-use tote_sys::{best_effort, set_namespaces};
+use tote_sys::{Child, best_effort, set_namespaces};
 
 /// Values of `--forward` and `--port-forward`.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +60,10 @@ pub(super) struct Forwards {
     pub files: Vec<WrittenFile>,
     place: Place,
     process: Option<Pid>,
+    /// The relay's only word from this process: which processes are the session's.
+    word: Option<OwnedFd>,
+    /// Mount namespace of the session, which keeps its number for as long as this is open.
+    session: Option<OwnedFd>,
 }
 
 impl Forwards {
@@ -73,6 +82,8 @@ impl Forwards {
             files: Vec::new(),
             place: if is_target { Place::TARGET } else { Place::TOOLS },
             process: None,
+            word: None,
+            session: None,
         };
         let mut ways = Vec::new();
         for text in &wanted.sockets {
@@ -86,6 +97,9 @@ impl Forwards {
         }
         let joins = (!wanted.ports.is_empty()).then(|| target.namespaces());
         let init = target.hold()?;
+        let kernel = |attempt| move |source| EngineError::Kernel { attempt, source };
+        let (word, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(kernel("make a pipe for the process that passes connections on"))?;
         let process = tote_sys::fork_worker(|| {
             best_effort(tote_sys::die_with_parent());
             // Each connection takes up to six.
@@ -95,12 +109,10 @@ impl Forwards {
                 Some(namespaces) => enter(&init, namespaces.flags, namespaces.user),
                 None => Ok(()),
             });
-            u8::from(entered.and_then(|()| relay(&ways)).is_err())
+            u8::from(entered.and_then(|()| relay(&ways, &word)).is_err())
         });
-        forwards.process = Some(process.map_err(|source| EngineError::Kernel {
-            attempt: "start the process that passes connections on",
-            source,
-        })?);
+        forwards.process = Some(process.map_err(kernel("start the process that passes connections on"))?);
+        forwards.word = Some(told);
         Ok(forwards)
     }
 
@@ -131,17 +143,19 @@ impl Forwards {
         let listener = bind(&path).map_err(EngineError::file("make", &path))?;
         self.binds.push(HostFile { path, at: way.there });
         self.env.extend(way.env);
-        if let Some(display) = way.display {
-            self.cookie(display)?;
-        }
+        let cookies = match way.display {
+            Some(display) => self.cookie(display)?,
+            None => None,
+        };
         Ok(Way {
             listener,
             server: Server::Socket(address),
+            cookies,
         })
     }
 
-    /// Gives the session the cookie of a display, if the user has one. Without a cookie the server decides.
-    fn cookie(&mut self, display: u32) -> Result<(), EngineError> {
+    /// Gives the session a cookie in the place of that of a display, if the user has one. Without a cookie the server decides.
+    fn cookie(&mut self, display: u32) -> Result<Option<Cookies>, EngineError> {
         let variable = |name: &str| std::env::var(name).ok();
         let file = cookie::read(&variable).map_err(|source| DebugError::Listen {
             what: "x11: cannot read its cookie".to_owned(),
@@ -149,22 +163,40 @@ impl Forwards {
         })?;
         let uname = rustix::system::uname();
         let host = uname.nodename().to_bytes();
-        let made = file.and_then(|file| cookie::of_display(&file, display, host));
-        if let Some(content) = made {
+        let file = file.unwrap_or_default();
+        let Some(found) = cookie::of_display(&file, display, host) else {
+            return Ok(None);
+        };
+        let cookies = Cookies::of(found).map_err(|source| EngineError::Kernel {
+            attempt: "invent a cookie for the session",
+            source,
+        })?;
+        if let Some(content) = cookie::file_of(&cookies.session) {
             let path = self.place.at("Xauthority");
             self.env.push(format!("XAUTHORITY={path}"));
-            // The session's user is another one than the caller; only the session's processes have this file.
+            // The session's user is another one than the caller.
             self.files.push(WrittenFile {
                 path,
                 mode: 0o444,
                 content,
             });
         }
-        Ok(())
+        Ok(Some(cookies))
+    }
+
+    /// Tells the relay which processes are the session's, of which this is the first one, and takes the names of the sockets away.
+    pub(crate) fn begin(&mut self, first: &Child) {
+        self.settle();
+        let Some(word) = self.word.take() else { return };
+        // A session that has ended already has no client.
+        if let Ok((session, held)) = MountNamespace::of(first.pid) {
+            self.session = Some(held);
+            best_effort(rustix::io::write(&word, &session.to_bytes()));
+        }
     }
 
     /// Takes the names of the sockets away once the session has them.
-    pub(crate) fn settle(&self) {
+    fn settle(&self) {
         for bind in &self.binds {
             best_effort(std::fs::remove_file(&bind.path));
         }
@@ -222,6 +254,7 @@ fn port(text: &str) -> Result<Way, EngineError> {
     Ok(Way {
         listener: listener.into(),
         server: Server::Port(way.there),
+        cookies: None,
     })
 }
 

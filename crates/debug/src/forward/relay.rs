@@ -1,5 +1,7 @@
 //! The process that passes connections on: one epoll(7) for all of them, and nothing that blocks.
 
+use super::greeting::{Cookies, Greeting};
+use super::peers::{LENGTH, MountNamespace};
 use super::store::Store;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -41,6 +43,8 @@ pub(super) enum Server {
 pub(super) struct Way {
     pub listener: OwnedFd,
     pub(super) server: Server,
+    /// Cookies of an X server.
+    pub(super) cookies: Option<Cookies>,
 }
 
 /// A connection to a server.
@@ -55,26 +59,30 @@ enum Outgoing {
     Made(OwnedFd),
 }
 
-struct Passage {
+struct Passage<'a> {
     way: usize,
     client: OwnedFd,
     outgoing: Outgoing,
+    /// The first message of the client of an X server, until it is whole.
+    greeting: Option<Greeting<'a>>,
     /// Bytes that the client has sent, and bytes that the server has sent.
     stores: [Store; 2],
     ended: [bool; 2],
     shut: [bool; 2],
 }
 
-/// Passes connections on until this process is killed.
+/// Passes connections on until this process is killed. From `word` comes the mount namespace of the session: only its processes are answered at
+/// sockets, and no client before it is known.
 ///
 /// # Errors
 /// Those of epoll(7).
-pub(super) fn relay(ways: &[Way]) -> Result<(), Errno> {
+pub(super) fn relay(ways: &[Way], word: &OwnedFd) -> Result<(), Errno> {
     let mut relay = Relay {
         epoll: epoll::create(CreateFlags::CLOEXEC)?,
         ways,
         passages: BTreeMap::new(),
-        next: ways.len() as u64,
+        next: ways.len() as u64 + 1,
+        session: None,
         waits: false,
         unfinished: Vec::new(),
     };
@@ -87,6 +95,8 @@ pub(super) fn relay(ways: &[Way]) -> Result<(), Errno> {
             flags,
         )?;
     }
+    let told = ways.len() as u64;
+    epoll::add(&relay.epoll, word, EventData::new_u64(told), EventFlags::IN)?;
     let mut events = Vec::with_capacity(64);
     loop {
         relay.wait(&mut events)?;
@@ -94,6 +104,7 @@ pub(super) fn relay(ways: &[Way]) -> Result<(), Errno> {
             let number = event.data.u64();
             match usize::try_from(number).ok().filter(|number| *number < ways.len()) {
                 Some(way) => relay.accept(way),
+                None if number == told => relay.learn(word)?,
                 None => relay.advance(number),
             }
         }
@@ -117,15 +128,17 @@ pub(super) fn relay(ways: &[Way]) -> Result<(), Errno> {
 struct Relay<'a> {
     epoll: OwnedFd,
     ways: &'a [Way],
-    passages: BTreeMap<u64, Passage>,
+    passages: BTreeMap<u64, Passage<'a>>,
     next: u64,
+    /// Mount namespace of the session, once it runs.
+    session: Option<MountNamespace>,
     /// True if something is to be tried again after a moment.
     waits: bool,
     /// Connections that have more to move, and no event to come: others had to have their turn.
     unfinished: Vec<u64>,
 }
 
-impl Relay<'_> {
+impl<'a> Relay<'a> {
     fn wait(&self, events: &mut Vec<Event>) -> Result<(), Errno> {
         let timeout = match self.waits {
             _ if !self.unfinished.is_empty() => Some(&NOW),
@@ -138,14 +151,39 @@ impl Relay<'_> {
         }
     }
 
+    /// Learns which processes are the session's, and takes the clients that wait.
+    fn learn(&mut self, word: &OwnedFd) -> Result<(), Errno> {
+        let mut bytes = [0; LENGTH];
+        if rustix::io::retry_on_intr(|| rustix::io::read(word, &mut bytes))? == LENGTH {
+            self.session = Some(MountNamespace::from_bytes(bytes));
+        }
+        // There is one word, and nothing behind it but the end.
+        epoll::delete(&self.epoll, word)?;
+        (0..self.ways.len()).for_each(|way| self.accept(way));
+        Ok(())
+    }
+
+    /// True if a client may be answered: at a port, or in the session.
+    fn answers(&self, way: &Way, client: &OwnedFd) -> bool {
+        match way.server {
+            Server::Port(_) => true,
+            Server::Socket(_) => self.session.is_some_and(|session| session.has(client.as_fd())),
+        }
+    }
+
     /// Takes the waiting clients of a listener.
     fn accept(&mut self, way: usize) {
+        let ways: &'a [Way] = self.ways;
+        let (number_of_way, way) = (way, &ways[way]);
+        if self.session.is_none() && matches!(way.server, Server::Socket(_)) {
+            return;
+        }
         loop {
             if self.passages.len() >= CONNECTIONS {
                 self.waits = true;
                 return;
             }
-            let client = match accept(&self.ways[way].listener) {
+            let client = match accept(&way.listener) {
                 Accepted::Client(client, _) => client,
                 Accepted::NoMore => return,
                 Accepted::NoRoom => {
@@ -153,10 +191,13 @@ impl Relay<'_> {
                     return;
                 }
             };
+            if !self.answers(way, &client) {
+                continue;
+            }
             let number = self.next;
             self.next += 1;
             let watched = self.watch(&client, number);
-            let stores = match &self.ways[way].server {
+            let stores = match &way.server {
                 Server::Socket(_) => Ok([Store::messages(), Store::messages()]),
                 Server::Port(_) => Store::pipe().and_then(|one| Ok([one, Store::pipe()?])),
             };
@@ -165,9 +206,10 @@ impl Relay<'_> {
                 continue;
             };
             let passage = Passage {
-                way,
+                way: number_of_way,
                 client,
                 outgoing: Outgoing::Waiting,
+                greeting: way.cookies.as_ref().map(Greeting::new),
                 stores,
                 ended: [false; 2],
                 shut: [false; 2],
@@ -201,7 +243,7 @@ impl Relay<'_> {
     }
 
     /// Connects to the server; true if the connection is there.
-    fn connected(&mut self, passage: &mut Passage, number: u64) -> Result<bool, Errno> {
+    fn connected(&mut self, passage: &mut Passage<'_>, number: u64) -> Result<bool, Errno> {
         loop {
             let (outgoing, is_there) = match std::mem::replace(&mut passage.outgoing, Outgoing::Waiting) {
                 Outgoing::Made(fd) => (Outgoing::Made(fd), true),
@@ -282,7 +324,7 @@ enum Progress {
     Over,
 }
 
-impl Passage {
+impl Passage<'_> {
     /// Moves bytes in both directions until both ends have to be waited for, or others have their turn.
     ///
     /// # Errors
@@ -291,6 +333,14 @@ impl Passage {
         let Outgoing::Made(server) = &self.outgoing else {
             return Ok(Progress::Waits);
         };
+        if let Some(greeting) = &mut self.greeting {
+            // The server says nothing before it has this message.
+            let Some(read) = greeting.read(&self.client)? else {
+                return Ok(Progress::Waits);
+            };
+            self.stores[0] = Store::holding(read);
+            self.greeting = None;
+        }
         let ends = [&self.client, server];
         for _ in 0..TURNS {
             let mut progress = false;

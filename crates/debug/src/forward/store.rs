@@ -53,6 +53,15 @@ impl Store {
         }
     }
 
+    /// Has messages, of which these bytes are the first ones that are to be given.
+    pub(super) fn holding(bytes: Vec<u8>) -> Self {
+        Self::Messages {
+            held: 0..bytes.len(),
+            buffer: bytes,
+            descriptors: Vec::new(),
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Pipe { length, .. } => *length == 0,

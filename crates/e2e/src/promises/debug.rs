@@ -42,11 +42,11 @@ fn tree(cx: &Context) -> Result<()> {
     cx.tote(&["exec", "c", "sh", "-c", "echo own > /own"])
         .output()?
         .exits(0)?;
-    let script = "cat /target/own; echo $A $TARGET; readlink /var/lib/cntr; test -e /own || echo apart; \
+    let script = "cat /target/own; echo $A$TARGET; readlink /var/lib/cntr; test -e /own || echo apart; \
         test -x /usr/bin/env && ls /target/usr/bin/env 2>/dev/null; cat /etc/hostname; pwd; echo tools > /target/from";
     let name = cx.tote(&["exec", "c", "hostname"]).output()?.out();
     debug(cx, &["c", "sh", "-c", script])?
-        .prints(&format!("own\n1 /target\n/target\napart\n{name}/\n"))?
+        .prints(&format!("own\n/target\n/target\napart\n{name}/\n"))?
         .quietly()?;
     cx.tote(&["exec", "c", "cat", "/from"])
         .output()?
@@ -59,7 +59,7 @@ fn tree(cx: &Context) -> Result<()> {
 
 /// Prints what a process is, without its root.
 const SHOW: &str = "grep -E '^(Uid|Gid|Groups|Cap|NoNew|Seccomp)' /proc/self/status; cat /proc/self/limits \
-    /proc/self/cgroup /etc/passwd /etc/hosts /etc/resolv.conf /proc/self/oom_score_adj; umask; hostname; \
+    /proc/self/cgroup /etc/hosts /etc/resolv.conf /proc/self/oom_score_adj; sed 's/:[^:]*:[^:]*$//' /etc/passwd; umask; hostname; \
     for name in cgroup ipc net pid user uts; do readlink /proc/self/ns/$name; done; \
     tr '\\0' ' ' < /proc/1/cmdline; ls /dev /sys";
 

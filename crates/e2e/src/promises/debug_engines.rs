@@ -54,7 +54,7 @@ look() {
   # An engine may return before its runtime has become the program.
   until "$tote" --root "$state" debug "$1" sh -c 'tr "\0" " " < /proc/1/cmdline' | grep -q '^\(/bin/\)\?sleep'; do :; done
   "$tote" --root "$state" debug "$1" sh -c '
-    echo "$MARK $(tr "\0" " " < /proc/1/cmdline)"
+    echo "${MARK:-nothing} $(tr "\0" " " < /proc/1/cmdline)"
     cat /target/mark
     for name in cgroup ipc net pid user uts; do
       test "$(readlink /proc/self/ns/$name)" = "$(readlink /proc/1/ns/$name)" || echo "another $name"
@@ -63,6 +63,10 @@ look() {
     test "$(grep -E "^(CapEff|CapBnd|Seccomp|NoNewPrivs):" /proc/self/status)" = \
          "$(grep -E "^(CapEff|CapBnd|Seccomp|NoNewPrivs):" /proc/1/status)" || echo "other rights"
     test "$(readlink /proc/self/ns/mnt)" != "$(readlink /proc/1/ns/mnt)" || echo "its mounts"'
+  # What the container has set is there on request, and for its own programs.
+  "$tote" --root "$state" debug --env-of-container "$1" sh -c 'echo "$MARK on request"'
+  "$tote" --root "$state" debug "$1" tote exec sh -c 'echo "$MARK for its own"'
+  "$tote" --root "$state" debug --privileged "$1" sh -c 'echo "${MARK:-nothing} with more rights"'
 }
 # A profile that forbids one call, which tote's default filter allows; and what a session makes of it.
 profile() {
@@ -80,7 +84,8 @@ tote=$1 state=$2 rootfs=$3 scratch=$4
 "#;
 
 /// Output of `look`.
-const SEEN: &str = "here sleep 1000 \nits root\n";
+const SEEN: &str =
+    "nothing sleep 1000 \nits root\nhere on request\nhere for its own\nnothing with more rights\n";
 
 fn script(cx: &Context, under: &[&str], text: &str) -> Result<Output> {
     let (dir, _) = cx.own_rootfs("fs")?;
@@ -322,7 +327,7 @@ fn by_command(cx: &Context) -> Result<()> {
     )?;
     let target = format!("command:sleep {unique}");
     let script = "echo $A; tr '\\0' ' ' < /proc/1/cmdline";
-    cx.tote(&["debug", &target, "sh", "-c", script])
+    cx.tote(&["debug", "--env-of-container", &target, "sh", "-c", script])
         .output()?
         .prints(&format!("1\nsleep {unique} "))?;
     cx.tote(&["debug", "command:no-such-program-1", "true"])

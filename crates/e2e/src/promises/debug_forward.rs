@@ -164,7 +164,7 @@ while True:
 ";
 
 /// Returns a port that no program has just now.
-fn free_port() -> Result<u16> {
+pub(super) fn free_port() -> Result<u16> {
     let socket = rustix::net::socket_with(
         AddressFamily::INET,
         SocketType::STREAM,

@@ -90,7 +90,7 @@ fn stopped(cx: &Context) -> Result<()> {
     create(cx, &["-v", &format!("{data}:/data"), "-e", "A=1"])?;
     let script = "echo by $A > /target/mark; echo volume > /target/data/file; tr '\\0' ' ' < /proc/1/cmdline; \
         ls -A /target | grep -i -e tote -e pause; ps -e -o comm= | sort -u; ls -l /proc/1/exe 2>&1 | grep -c memfd";
-    debug(cx, &["still", "sh", "-c", script])?
+    debug(cx, &["--env-of-container", "still", "sh", "-c", script])?
         .has_out("tote-debug")?
         .exits(0)?
         .quietly()?;
@@ -175,10 +175,10 @@ fn limited(cx: &Context) -> Result<()> {
 
 fn of_image(cx: &Context) -> Result<()> {
     image(cx, "box", &["ENV A=1", "VOLUME /vol", "CMD cat /mark"])?;
-    let script = "echo $A; echo mark > /target/mark; cat /target/mark; ls -d /target/vol 2>&1 | wc -l";
+    let script = "echo ${A:-none}; tote exec sh -c 'echo $A'; echo mark > /target/mark; cat /target/mark; ls -d /target/vol 2>&1 | wc -l";
     for name in ["image:box", "box"] {
         let out = debug(cx, &[name, "sh", "-c", script])?;
-        out.has_out("1\nmark\n")?.quietly()?;
+        out.has_out("none\n1\nmark\n")?.quietly()?;
         debug(cx, &[name, "test", "!", "-e", "/target/mark"])?.exits(0)?;
     }
     // Its container joins no network, whichever is the default.
@@ -351,7 +351,7 @@ fn cgroup(cx: &Context) -> Result<()> {
 }
 
 fn shells(cx: &Context) -> Result<()> {
-    let container = running(cx, &["-e", "HOME=/target/o w n"])?;
+    let container = running(cx, &[])?;
     let settings = "mkdir '/o w n'; echo 'echo set\\tings' > '/o w n/.bashrc'";
     cx.tote(&["exec", "c", "sh", "-c", settings]).output()?.exits(0)?;
     let plain = |words: &[&str]| {
@@ -376,7 +376,7 @@ fn shells(cx: &Context) -> Result<()> {
     session.expect("at c")?;
     ensure!(session.wait()? == 5);
     let own = cx
-        .tote(&["debug", "--shell", "bash", "c"])
+        .tote(&["debug", "-e", "HOME=/target/o w n", "--shell", "bash", "c"])
         .env("PS1", "pro\u{fc}mpt'$((6 * 7))> ");
     let (mut session, _window) = own.spawn_in_terminal(20, 80)?;
     // The settings of a home are read before it, also where the name of the home has spaces.

@@ -39,6 +39,7 @@ mod cp;
 mod cp_safety;
 mod damaged;
 mod debug;
+mod debug_attack;
 mod debug_engines;
 #[expect(
     clippy::disallowed_methods,
@@ -296,6 +297,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     concurrency::TESTS,
     races::TESTS,
     debug::TESTS,
+    debug_attack::TESTS,
     debug_engines::TESTS,
     debug_errors::TESTS,
     debug_faults::TESTS,

@@ -101,7 +101,7 @@ fn enter(
         home,
         (target, plan, namespaces),
         (&options, keys),
-        &mut || {},
+        &mut |_| {},
         warn,
     )
 }
@@ -140,7 +140,7 @@ pub fn detach_keys(options: &ExecOptions) -> Result<DetachKeys, ExecError> {
     Ok(keys)
 }
 
-/// Starts the planned process, and stays with it until its end if it is attached. `begun` is called when the program runs.
+/// Starts the planned process, and stays with it until its end if it is attached. `begun` is called with the process when the program runs.
 ///
 /// # Errors
 /// [`EngineError`]; the process is gone then.
@@ -148,7 +148,7 @@ pub fn visit(
     home: &Home,
     (target, mut plan, namespaces): (Target, Plan, Namespaces),
     (options, keys): (&ExecOptions, DetachKeys),
-    begun: &mut dyn FnMut(),
+    begun: &mut dyn FnMut(&Child),
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
     std::mem::take(&mut plan.warnings)
@@ -169,7 +169,7 @@ pub fn visit(
     // Only a detached terminal needs the holder, but at the detach it would be too late to make one.
     let holder = options.tty.then(Holder::new).transpose()?;
     let child = visit.start(None, warn)?;
-    begun();
+    begun(&child);
     let happened = Happened::begin(home, &visit.target, options);
     let Some(mut attendance) = visit.attendance else {
         if let (Some(master), Some(holder)) = (visit.console, holder) {
