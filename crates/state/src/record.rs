@@ -242,11 +242,11 @@ pub fn write(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
         .map_err(fail)
 }
 
-/// Does [`write`] for a record that says less than before, such as one of a port less. On a full disk the text goes over the former one,
+/// Does [`write()`] for a record that says less than before, such as one of a port less. On a full disk the text goes over the former one,
 /// with blanks behind it: a removal must not need room. A power cut in this moment may damage the record.
 ///
 /// # Errors
-/// Those of [`write`].
+/// Those of [`write()`].
 pub fn write_less(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
     let full = match write(path, value) {
         Err(error) if error.is_full() => error,
