@@ -109,6 +109,15 @@ fn foreign(cx: &Context) -> Result<()> {
     cx.nothing_left()
 }
 
+/// Checks the event of `image prune`: the image has busybox at least.
+fn has_reclaimed_the_image(cx: &Context, line: &str) -> Result<()> {
+    let reclaimed = line.strip_prefix("image prune ");
+    let reclaimed = reclaimed.and_then(|rest| rest.trim().parse::<u64>().ok());
+    let least = fs::metadata(cx.shared_rootfs().join("bin/busybox"))?.len();
+    ensure!(reclaimed.is_some_and(|bytes| bytes >= least), "{least}: {line}");
+    Ok(())
+}
+
 fn told(cx: &Context) -> Result<()> {
     let id = image(cx, "first", &["LABEL tier=front"])?;
     let archive = cx.path("saved.tar")?;
@@ -142,11 +151,7 @@ fn told(cx: &Context) -> Result<()> {
         cx,
         &[&since[..], &["-f", "event=prune", "--format", form]].concat(),
     )?;
-    let reclaimed = lines
-        .strip_prefix("image prune ")
-        .and_then(|rest| rest.trim().parse::<u64>().ok());
-    let least = fs::metadata(cx.shared_rootfs().join("bin/busybox"))?.len();
-    ensure!(reclaimed.is_some_and(|bytes| bytes >= least), "{least}: {lines}");
+    has_reclaimed_the_image(cx, &lines)?;
     let rootfs = cx.image();
     done(
         cx,

@@ -15,7 +15,9 @@ pub(super) const TESTS: &[Test] = &[
         "waits::a_process_that_does_not_end_is_named",
         &[Need::Root, Need::CgroupV1("freezer")],
         undying,
-    ),
+    )
+    .slow(4)
+    .waits(),
     test(
         "waits::the_lock_of_networks_concerns_networks_alone",
         &[Need::Root],
