@@ -33,7 +33,8 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-fn debug(cx: &Context, words: &[&str]) -> Result<crate::output::Output> {
+/// Runs `tote debug WORDS…` to its end.
+pub(super) fn debug(cx: &Context, words: &[&str]) -> Result<crate::output::Output> {
     cx.tote(&[&["debug"], words].concat()).output()
 }
 

@@ -1,5 +1,6 @@
 //! `tote debug`: what a hostile container tries with the session of its operator.
 
+use super::debug::debug;
 use super::debug_forward::{free_port, serve};
 use super::exec::{over, running};
 use super::life::done;
@@ -7,7 +8,6 @@ use crate::context::Context;
 use crate::exchange::Running;
 use crate::invocation::Invocation;
 use crate::need::Need::{Program, Root};
-use crate::output::Output;
 use crate::processes;
 use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
@@ -57,10 +57,6 @@ pub(super) const TESTS: &[Test] = &[
         tracer,
     ),
 ];
-
-fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
-    cx.tote(&[&["debug"], words].concat()).output()
-}
 
 /// A library that says in the container's root where it was loaded.
 const LIBRARY: &str = r#"

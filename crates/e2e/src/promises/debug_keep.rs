@@ -1,5 +1,6 @@
 //! `tote debug`: packages among the tools, layers that are kept, and the owner of what a session writes.
 
+use super::debug::debug;
 use super::exec::{over, running};
 use super::life::done;
 use super::stored::image;
@@ -7,7 +8,6 @@ use crate::context::Context;
 use crate::exchange::patience;
 use crate::invocation::Invocation;
 use crate::need::Need::{ManyIds, Program, Root, Unprivileged};
-use crate::output::Output;
 use crate::processes;
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
@@ -49,10 +49,6 @@ pub(super) const TESTS: &[Test] = &[
         effective_of_user,
     ),
 ];
-
-fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
-    cx.tote(&[&["debug"], words].concat()).output()
-}
 
 /// Makes a tree with this machine's apt and dpkg, and in it a repository with one package.
 const TOOLS: &str = r#"

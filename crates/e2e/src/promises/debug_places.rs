@@ -1,5 +1,6 @@
 //! `tote debug`: sessions in containers of containers, from inside of a container, and with tools of every layout.
 
+use super::debug::debug;
 use super::exec::{over, running};
 use super::life::done;
 use crate::context::Context;
@@ -33,10 +34,6 @@ pub(super) const TESTS: &[Test] = &[
     )
     .slow(8),
 ];
-
-fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
-    cx.tote(&[&["debug"], words].concat()).output()
-}
 
 fn nested(cx: &Context) -> Result<()> {
     let image = cx.image();

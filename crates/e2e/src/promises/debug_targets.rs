@@ -1,11 +1,11 @@
 //! `tote debug`: containers that do not run, images, pods, tools of another container, and what a session may be given.
 
+use super::debug::debug;
 use super::exec::{over, running};
 use super::life::done;
 use super::stored::image;
 use crate::context::Context;
 use crate::need::Need::{Controller, ManyIds};
-use crate::output::Output;
 use crate::processes;
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
@@ -71,10 +71,6 @@ pub(super) const TESTS: &[Test] = &[
         entrypoint,
     ),
 ];
-
-fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
-    cx.tote(&[&["debug"], words].concat()).output()
-}
 
 fn create(cx: &Context, options: &[&str]) -> Result<()> {
     let image = cx.image();

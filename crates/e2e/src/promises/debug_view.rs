@@ -1,5 +1,6 @@
 //! `tote debug --view target`: the container's tree as the root, with tools in a directory of it.
 
+use super::debug::debug;
 use super::exec::{over, running};
 use super::life::done;
 use crate::context::Context;
@@ -57,10 +58,6 @@ pub(super) const TESTS: &[Test] = &[
         sockets,
     ),
 ];
-
-fn debug(cx: &Context, words: &[&str]) -> Result<Output> {
-    cx.tote(&[&["debug"], words].concat()).output()
-}
 
 fn in_root(cx: &Context, words: &[&str]) -> Result<Output> {
     debug(cx, &[&["--view", "target", "c"], words].concat())
