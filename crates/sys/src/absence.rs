@@ -1,8 +1,8 @@
-//! Absence: the one place where a failed call is taken for the answer that something is not there.
+//! Absence: which errors of a call say that something is not there.
 //!
 //! A call fails for many reasons, and only some of them say anything about the file: a process without free descriptors
 //! (`EMFILE`) or a bad disk (`EIO`) knows nothing about it. Code that takes each failure for absence has removed containers and
-//! left libraries out of images, so `cargo xtask tidy` refuses `.ok()` and its like on results of input and output.
+//! left libraries out of images. These functions name the errors, so that a caller has to choose among them; `.ok()` chooses all.
 
 use crate::Errno;
 
