@@ -5,7 +5,7 @@ use crate::container::Container;
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, Name};
 use tote_image::Digest;
-use tote_state::record::names_in;
+use tote_state::record::{is_there, names_in};
 use tote_state::records::{self, Records};
 
 /// Present state of a pool.
@@ -21,11 +21,15 @@ pub struct PoolRow {
     pub damaged: bool,
 }
 
-/// Lists the names of the pools, in order.
+/// Lists the names of the pools, in order, also of those whose records cannot be used. A directory without a record is what a
+/// removal has left.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
     let mut names = names_in(&home.pools()).unwrap_or_default();
-    names.retain(|name| name.parse::<Name>().is_ok());
+    names.retain(|name| match name.parse::<Name>() {
+        Ok(pool) => !matches!(is_there(&home.pool(&pool).join(FILE)), Ok(false)),
+        Err(_) => false,
+    });
     names.sort();
     names
 }
