@@ -45,6 +45,7 @@ const REGISTER: u32 = 8;
 /// How many bytes such a register has.
 const WORD: usize = 4;
 /// Places in the headers of Ethernet and ARP.
+const DESTINATION_MAC: u32 = 0;
 const SOURCE_MAC: u32 = 6;
 const ETHERTYPE: u32 = 12;
 const ARP_SENDER: u32 = 14;
@@ -172,6 +173,19 @@ impl Family {
             list,
             NFT_REG_1,
             (NFT_PAYLOAD_NETWORK_HEADER, self.source, self.length),
+        );
+        compare(list, NFT_CMP_EQ, &octets(address));
+    }
+
+    /// The packet is of this family, and goes there.
+    pub(crate) fn to(&self, list: &mut Request, mac: Mac, address: IpAddr) {
+        self.is(list);
+        load(list, NFT_REG_1, (NFT_PAYLOAD_LINK_HEADER, DESTINATION_MAC, 6));
+        compare(list, NFT_CMP_EQ, &mac.0);
+        load(
+            list,
+            NFT_REG_1,
+            (NFT_PAYLOAD_NETWORK_HEADER, self.destination, self.length),
         );
         compare(list, NFT_CMP_EQ, &octets(address));
     }

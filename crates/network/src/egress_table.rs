@@ -113,7 +113,7 @@ impl Egress {
             rules.chain(&outgoing(link), hook(nft::EGRESS, false));
             for family in self.families {
                 from_container(family, link, &incoming(link), rules);
-                to_container(family, &outgoing(link), rules);
+                to_container(family, link, &outgoing(link), rules);
             }
         }
     }
@@ -277,28 +277,35 @@ fn from_container(family: &Family, link: &EgressLink, chain: &str, rules: &mut R
     }
 }
 
-/// Remembers peers that begin to speak to the container. A reset that refuses a packet of the container's own begins nothing.
-fn to_container(family: &Family, chain: &str, rules: &mut Rules<'_>) {
-    rules.add(chain, |list| {
-        family.is(list);
-        rule::protocol(list, Transport::Tcp.number());
-        rule::begins_connection(list);
-        family.flow_in(list);
-        rule::remember(list, &family.set(FLOWS), BEGUN);
-    });
-    for protocol in [Transport::Udp, Transport::Sctp] {
+/// Remembers peers that begin to speak to the container. What is for all hosts of the link, or for another one, begins nothing: the sender does not
+/// mean the container. A reset that refuses a packet of the container's own begins nothing either.
+fn to_container(family: &Family, link: &EgressLink, chain: &str, rules: &mut Rules<'_>) {
+    let own = link
+        .addresses
+        .iter()
+        .filter(|(address, _)| family.is_of(*address));
+    for (address, _) in own {
         rules.add(chain, |list| {
-            family.is(list);
-            rule::protocol(list, protocol.number());
+            family.to(list, link.mac, *address);
+            rule::protocol(list, Transport::Tcp.number());
+            rule::begins_connection(list);
             family.flow_in(list);
-            rule::remember(list, &family.set(FLOWS), IDLE_OTHER);
+            rule::remember(list, &family.set(FLOWS), BEGUN);
+        });
+        for protocol in [Transport::Udp, Transport::Sctp] {
+            rules.add(chain, |list| {
+                family.to(list, link.mac, *address);
+                rule::protocol(list, protocol.number());
+                family.flow_in(list);
+                rule::remember(list, &family.set(FLOWS), IDLE_OTHER);
+            });
+        }
+        rules.add(chain, |list| {
+            family.to(list, link.mac, *address);
+            family.echo_request(list);
+            rule::remember(list, &family.set(FLOWS), BEGUN);
         });
     }
-    rules.add(chain, |list| {
-        family.is(list);
-        family.echo_request(list);
-        rule::remember(list, &family.set(FLOWS), BEGUN);
-    });
 }
 
 /// Refuses what is for these networks.

@@ -246,8 +246,10 @@ impl Gate {
                 Hearing::Refused
             };
         };
-        if self.policy.log || self.policy.entries_of(name).next().is_some() {
+        if self.policy.log {
             Hearing::Heard
+        } else if self.policy.entries_of(name).next().is_some() {
+            Hearing::Held
         } else {
             let asker = || asker::process_at(self.inside.get()?.1, client?);
             self.asked.borrow_mut().refused(name, asker);

@@ -16,6 +16,7 @@
 //!
 //! The crate knows neither networks nor containers, and no file.
 
+mod anew;
 mod framed;
 mod heard;
 mod message;

@@ -8,26 +8,26 @@ pub(crate) const HEADER: usize = 12;
 /// A record's part between its name and its data, with the pointer that stands for the name.
 const RECORD: usize = 12;
 /// The length of an answer by UDP that every client takes.
-const PLAIN_LIMIT: usize = 512;
+pub(crate) const PLAIN_LIMIT: usize = 512;
 /// The longest answer by UDP that is ever given, whatever a client takes: it fits into the packets of most links.
-const MOST_BY_UDP: usize = 1232;
+pub(crate) const MOST_BY_UDP: usize = 1232;
 /// The longest answer by TCP.
-const MOST_BY_TCP: usize = 65535;
+pub(crate) const MOST_BY_TCP: usize = 65535;
 /// The most addresses that a name is looked up for: more do not fit into an answer by TCP.
 pub const MOST_ADDRESSES: usize = 4000;
 
-const A: u16 = 1;
-const PTR: u16 = 12;
-const AAAA: u16 = 28;
-const OPT: u16 = 41;
+pub(crate) const A: u16 = 1;
+pub(crate) const PTR: u16 = 12;
+pub(crate) const AAAA: u16 = 28;
+pub(crate) const OPT: u16 = 41;
 const ANY: u16 = 255;
-const INTERNET: u16 = 1;
+pub(crate) const INTERNET: u16 = 1;
 
 const RESPONSE: u8 = 0x80;
 const OPCODE: u8 = 0x78;
 const AUTHORITATIVE: u8 = 0x04;
 const TRUNCATED: u8 = 0x02;
-const RECURSION_DESIRED: u8 = 0x01;
+pub(crate) const RECURSION_DESIRED: u8 = 0x01;
 const RECURSION_AVAILABLE: u8 = 0x80;
 const RCODE: u8 = 0x0f;
 
@@ -61,13 +61,13 @@ pub(crate) struct Question {
     pub(crate) id: u16,
     /// The name in lower case, with dots between its labels; `None` of one that no container can have.
     pub(crate) name: Option<String>,
-    kind: u16,
+    pub(crate) kind: u16,
     class: u16,
     wants_recursion: bool,
     /// The bytes of the question, from the name to the class.
-    section: Vec<u8>,
+    pub(crate) section: Vec<u8>,
     /// The longest answer in bytes.
-    limit: usize,
+    pub(crate) limit: usize,
 }
 
 /// The answer to a question that is answered here.
@@ -179,25 +179,6 @@ impl Question {
         message
     }
 
-    /// The message by which a server is asked, with nothing else of the client's.
-    pub(crate) fn plain(&self) -> Vec<u8> {
-        let takes_more = (PLAIN_LIMIT + 1..MOST_BY_TCP).contains(&self.limit);
-        let flags = if self.wants_recursion {
-            RECURSION_DESIRED
-        } else {
-            0
-        };
-        let mut message = vec![0, 0, flags, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(takes_more)];
-        message.extend(&self.section);
-        if takes_more {
-            message.push(0);
-            message.extend(OPT.to_be_bytes());
-            message.extend((MOST_BY_UDP as u16).to_be_bytes());
-            message.extend([0; 6]);
-        }
-        message
-    }
-
     /// The message that refuses an answer.
     pub(crate) fn refuse(&self, refusal: Refusal) -> Vec<u8> {
         self.begin(Some(refusal))
@@ -222,14 +203,17 @@ impl Question {
         message
     }
 
-    /// Whether a server's message answers this question, which was sent with that number.
-    pub(crate) fn is_answered_by(&self, message: &[u8], id: u16) -> bool {
+    /// Whether a server's message answers this question, which was sent as this message with that number.
+    pub(crate) fn is_answered_by(&self, message: &[u8], (sent, id): (&[u8], u16)) -> bool {
         let is_response = message.get(2).is_some_and(|flags| flags & RESPONSE != 0);
         if word(message, 0) != Some(id) || !is_response {
             return false;
         }
+        let section = HEADER..HEADER + self.section.len();
         match word(message, 4) {
-            Some(1) => message.get(HEADER..HEADER + self.section.len()) == Some(&self.section[..]),
+            Some(1) => sent
+                .get(section.clone())
+                .is_some_and(|sent| message.get(section) == Some(sent)),
             // A server that could not read the question does not repeat it.
             Some(0) => rcode(message) == Some(Refusal::Malformed as u8),
             _ => false,
@@ -264,7 +248,7 @@ fn refused_header(header: &[u8], refusal: Refusal) -> Vec<u8> {
     message
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {
     let bytes = bytes.get(at..)?.get(..2)?;
     Some(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
@@ -311,7 +295,8 @@ mod tests {
             &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 10, 210, 0, 7],
         ];
         assert_eq!(answer, expected.concat());
-        assert!(question.is_answered_by(&answer, 0xabcd));
+        let sent = asked("WWW", A);
+        assert!(question.is_answered_by(&answer, (&sent, 0xabcd)));
         let none = parse(&asked("www", AAAA)).answer(&Answer::Addresses(vec![Ipv4Addr::LOCALHOST.into()]));
         assert_eq!(
             (none[3] & RCODE, none[7]),
@@ -415,13 +400,15 @@ mod tests {
 
     #[test]
     fn answers_of_servers_are_checked() {
-        let question = parse(&asked("www", A));
+        let sent = asked("www", A);
+        let question = parse(&sent);
+        let answers = |message: &[u8], id| question.is_answered_by(message, (&sent, id));
         let good = question.refuse(Refusal::NoSuchName);
-        assert!(question.is_answered_by(&good, 0xabcd) && !is_failure(&good));
-        assert!(!question.is_answered_by(&good, 0xabce), "another number");
-        assert!(!question.is_answered_by(&asked("www", A), 0xabcd), "a question");
-        assert!(!question.is_answered_by(&parse(&asked("ww2", A)).refuse(Refusal::Failed), 0xabcd));
-        assert!(!question.is_answered_by(&good[..14], 0xabcd));
+        assert!(answers(&good, 0xabcd) && !is_failure(&good));
+        assert!(!answers(&good, 0xabce), "another number");
+        assert!(!answers(&sent, 0xabcd), "a question");
+        assert!(!answers(&parse(&asked("ww2", A)).refuse(Refusal::Failed), 0xabcd));
+        assert!(!answers(&good[..14], 0xabcd));
         assert!(is_failure(&question.refuse(Refusal::Failed)));
         assert_eq!(renumbered(&good, 7)[..2], [0, 7]);
         assert!(renumbered(&[1], 7) == [1]);
@@ -435,7 +422,9 @@ mod tests {
                 let many = Answer::Addresses(vec![Ipv4Addr::LOCALHOST.into(); 100]);
                 prop_assert!(question.answer(&many).len() <= question.limit.max(PLAIN_LIMIT));
                 prop_assert!(question.answer(&Answer::Name("a.b".to_owned())).len() <= question.limit);
-                prop_assert!(!question.is_answered_by(&bytes, question.id));
+                prop_assert!(!question.is_answered_by(&bytes, (&bytes, question.id)));
+                prop_assert_eq!(question.given_back(bytes.clone()).len(), bytes.len());
+                prop_assert_eq!(parse(&question.plain()).name, question.name);
             }
         }
 
@@ -457,7 +446,7 @@ mod tests {
                 let answer = question.answer(&Answer::Addresses(vec![Ipv4Addr::LOCALHOST.into(); 1000]));
                 prop_assert!(answer.len() <= MOST_BY_UDP);
                 prop_assert!(question.section.len() <= LONGEST_NAME + 4);
-                prop_assert!(question.is_answered_by(&answer, question.id));
+                prop_assert!(question.is_answered_by(&answer, (&bytes, question.id)));
             }
         }
     }

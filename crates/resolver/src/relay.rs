@@ -56,7 +56,7 @@ enum Line {
 pub(crate) struct Relay {
     pub(crate) client: Client,
     pub(crate) question: Question,
-    /// The message as it came.
+    /// The message that servers get, as it came or made anew.
     query: Vec<u8>,
     /// The servers that were not asked yet, the next one last.
     servers: Vec<Server>,
@@ -153,7 +153,7 @@ impl Relay {
                     match recv(&*socket, &mut message[..], RecvFlags::DONTWAIT) {
                         Ok((_, length)) => {
                             let message = &message[..length.min(LONGEST)];
-                            if self.question.is_answered_by(message, self.id) {
+                            if self.question.is_answered_by(message, (&self.query, self.id)) {
                                 break message.to_vec();
                             }
                         }
@@ -172,13 +172,17 @@ impl Relay {
                 }
                 match framed.read() {
                     Progress::Waits => return Fate::Waits,
-                    Progress::Message(message) if self.question.is_answered_by(&message, self.id) => message,
+                    Progress::Message(message)
+                        if self.question.is_answered_by(&message, (&self.query, self.id)) =>
+                    {
+                        message
+                    }
                     Progress::Message(_) | Progress::Gone => return Fate::Fails,
                 }
             }
         };
         let is_failure = is_failure(&answer);
-        let answer = renumbered(&answer, self.question.id);
+        let answer = self.question.given_back(answer);
         if is_failure {
             self.failure = Some(answer);
             return Fate::Fails;

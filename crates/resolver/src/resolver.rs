@@ -63,8 +63,11 @@ pub trait Names: std::fmt::Debug {
 pub enum Hearing {
     /// The question goes to a server as it came, and so does the answer to the client.
     Passed,
-    /// The answer is heard before the client gets it.
+    /// The question goes as it came, and the answer is heard before the client gets it.
     Heard,
+    /// The answer is heard before the client gets it, and the question is made anew: the client cannot tell a server anything but a name
+    /// and a kind of records. A kind that programs do not ask for has no records.
+    Held,
     /// No server is asked: to the client there is no such name.
     Refused,
 }
@@ -189,8 +192,12 @@ impl<N: Names> Resolver<N> {
             return self.reply(client, &question.answer(&answer));
         }
         let hearing = self.names.hearing(question.name.as_deref(), client.address());
-        if hearing == Hearing::Refused || hearing == Hearing::Heard && !question.is_of_internet() {
+        let is_held = hearing == Hearing::Held;
+        if hearing == Hearing::Refused || is_held && !question.is_of_internet() {
             return self.reply(client, &question.refuse(Refusal::NoSuchName));
+        }
+        if is_held && !question.is_usual() {
+            return self.reply(client, &question.answer(&Answer::Addresses(Vec::new())));
         }
         let Some(servers) = self.names.servers() else {
             return self.reply(client, &question.refuse(Refusal::NoSuchName));
@@ -202,7 +209,7 @@ impl<N: Names> Resolver<N> {
         let Some(place) = free(&mut self.relays, MOST_RELAYS) else {
             return self.reply(client, &question.refuse(Refusal::Failed));
         };
-        let plain = (hearing == Hearing::Heard).then(|| question.plain());
+        let plain = is_held.then(|| question.plain());
         let asked = (question, plain.as_deref().unwrap_or(message));
         match Relay::begin(client, asked, servers, self.network.as_fd()) {
             Ok(relay) => self.wait_for(place, relay),
@@ -254,7 +261,13 @@ impl<N: Names> Resolver<N> {
     /// Returns the message that the client gets in place of an answer, or the answer.
     fn heard(&self, question: &Question, answer: Vec<u8>) -> Vec<u8> {
         let name = question.name.as_deref();
-        let Some(name) = name.filter(|name| self.names.hearing(Some(name), None) == Hearing::Heard) else {
+        let is_heard = |name: &&str| {
+            matches!(
+                self.names.hearing(Some(name), None),
+                Hearing::Heard | Hearing::Held
+            )
+        };
+        let Some(name) = name.filter(is_heard) else {
             return answer;
         };
         match Heard::read(&answer, name) {

@@ -44,7 +44,7 @@ sub name { join("", map { pack("C/a*", $_) } split /\./, shift) . "\0" }
 %alias = ("alias.test" => "evil.test", "b.wild.test" => "a.wild.test", "c.wild.test" => "evil.test");
 while ($s->recv($m, 4096)) { ($q) = $m =~ /^.{12}(.*?\0)/s; $kind = unpack "n", substr $m, 12 + length $q;
   $rest = $q; @l = (); while (length $rest > 1) { $n = unpack "C", $rest; push @l, substr $rest, 1, $n; $rest = substr $rest, $n + 1 }
-  $at = lc join ".", @l; print "$at\n"; ($answer, $count, $own) = ("", 0, "\xc0\x0c");
+  $at = join ".", @l; print $at, $kind == 1 || $kind == 28 ? "\n" : " kind $kind\n"; $at = lc $at; ($answer, $count, $own) = ("", 0, "\xc0\x0c");
   $address{$at} = $rebound++ ? "192.168.77.10" : "198.51.100.9" if $at eq "rebind.test" && $kind == 1;
   if ($alias{$at}) { $own = name($at = $alias{$at}); $answer = "\xc0\x0c" . pack("nnNn", 5, 1, 30, length $own) . $own; $count++ }
   if ($address{$at} && $kind == 1) { $answer .= $own . pack("nnNn", 1, 1, 1, 4) . join "", map chr, split /\./, $address{$at}; $count++ }
@@ -202,10 +202,13 @@ socket($s, PF_INET, SOCK_DGRAM, 0); connect($s, sockaddr_in(53, inet_aton("127.0
 sub ask { my ($name, $kind, $more) = @_; my $begin = time;
   send $s, "\0\7\1\0\0\1\0\0\0\0\0" . ($more ? "\1" : "\0") . join("", map { pack "C/a*", $_ } split /\./, $name) . "\0" . pack("nn", $kind, 1) . $more, 0;
   vec(my $ready = "", fileno $s, 1) = 1; select($ready, undef, undef, 4) or return "nothing";
-  recv $s, $m, 4096, 0; (unpack("n", substr $m, 2) & 15) . (time - $begin < 0.5 ? "" : " late") }
+  recv $s, $m, 4096, 0; $own = join("", map { pack "C/a*", $_ } split /\./, $name) . "\0" . pack "nn", $kind, 1;
+  (unpack("n", substr $m, 2) & 15) . (time - $begin < 0.5 ? "" : " late") . (substr($m, 12, length $own) eq $own ? "" : " of another question") }
 print "$_ ", ask($_, 1), " ", ask($_, 16), "\n" for "secret.evil.test", "good.test.evil.test", "xgood.test", "test", "9.100.51.198.in-addr.arpa";
 # What a question has beside its name stays here.
-print "good.test ", ask("good.test", 1, "\0\0\x29\4\xd0\0\0\0\0\0\xa\xff\xf0\0\6secret"), "\n"'
+print "good.test ", ask("good.test", 1, "\0\0\x29\4\xd0\0\0\0\0\0\xa\xff\xf0\0\6secret"), "\n";
+# So do its letters, and kinds of records that are none.
+print "gOoD.tEsT ", ask("gOoD.tEsT", 1), " ", ask("good.test", 65280), " ", ask("good.test", 255), "\n"'
 tote run --rm --egress allow:good.test "$IMAGE" sh -c "$TRY" - 198.51.100.9:53 198.51.100.8:53:udp
 grep -v '^good.test$' "$FILE.asked" || echo nothing else
 "#;
@@ -216,6 +219,7 @@ xgood.test 3 3
 test 3 3
 9.100.51.198.in-addr.arpa 3 3
 good.test 0
+gOoD.tEsT 0 0 0
 198.51.100.9:53 connection refused
 198.51.100.8:53:udp no route to host
 nothing else

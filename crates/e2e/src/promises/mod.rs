@@ -62,6 +62,7 @@ mod egress_connected;
 mod egress_groups;
 mod egress_ipv6;
 mod egress_leaks;
+mod egress_opened;
 mod egress_tools;
 mod egress_watched;
 mod errors;
@@ -326,6 +327,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     egress_groups::TESTS,
     egress_ipv6::TESTS,
     egress_leaks::TESTS,
+    egress_opened::TESTS,
     egress_tools::TESTS,
     egress_watched::TESTS,
     network_names::TESTS,
