@@ -10,8 +10,8 @@ use std::io::{BufReader, BufWriter, Seek as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use tote_archive::{
-    Change, Devices, Entry, EntryPath, ExtractOptions, Kind, Limits, Overwrite, Owner, Reader, WalkError,
-    Writer, extract, walk,
+    Change, Entry, EntryPath, ExtractOptions, Kind, Limits, Overwrite, Owner, Reader, WalkError, Writer,
+    extract, walk,
 };
 use tote_images::ArchiveError;
 use tote_store::Tree;
@@ -169,8 +169,7 @@ fn unpack(flat: &Flat, path: &Path) -> Result<(), EngineError> {
         let input = BufReader::with_capacity(BUFFER, reader);
         let mut reader = Reader::new(input, Limits::default()).without_whiteouts();
         let options = ExtractOptions {
-            owner: Owner::Process,
-            devices: Devices::Skip,
+            owner: Owner::Caller,
             overwrite: Overwrite::SameKind,
             keep_root: true,
             ..ExtractOptions::default()

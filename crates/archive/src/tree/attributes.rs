@@ -16,6 +16,11 @@ pub(crate) fn travels(name: &[u8]) -> bool {
     name == b"security.capability" || name.starts_with(b"user.") && !name.starts_with(b"user.overlay.")
 }
 
+/// True if an attribute gives rights to whichever user runs the file.
+pub(crate) fn gives_rights(name: &[u8]) -> bool {
+    !name.starts_with(b"user.")
+}
+
 /// The relevant attributes of an open file.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes {

@@ -310,7 +310,8 @@ impl<'a> Extraction<'a> {
         device: u64,
     ) -> Result<(), ExtractError> {
         let is_device = kind != FileType::Fifo;
-        if is_device && self.options.devices == Devices::Skip {
+        let skips = self.options.devices == Devices::Skip || !self.options.owner.keeps_rights();
+        if is_device && skips {
             self.done.devices_skipped += 1;
             return Ok(());
         }

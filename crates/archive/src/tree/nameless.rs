@@ -94,8 +94,8 @@ impl Nameless {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry_of;
     use crate::path::EntryPath;
+    use crate::{Owner, entry_of};
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -123,5 +123,25 @@ mod tests {
         let made = dir.path().join("to/name");
         assert_eq!(fs::read(&made).unwrap(), b"content");
         assert_eq!(fs::metadata(&made).unwrap().permissions().mode() & 0o7777, 0o640);
+    }
+
+    #[test]
+    fn the_callers_has_no_rights() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = File::open(dir.path()).unwrap();
+        let mut entry = Entry::new(EntryPath::parse(b"to").unwrap(), Kind::File { size: 0 });
+        (entry.mode, entry.uid, entry.gid) = (0o6755, 1, 2);
+        let options = ExtractOptions {
+            owner: Owner::Caller,
+            ..ExtractOptions::default()
+        };
+        let Some(mut file) = Nameless::begin(&entry, to.as_fd(), &options).unwrap() else {
+            println!("skipped: needs O_TMPFILE in the directory of temporary files");
+            return;
+        };
+        file.fill(&entry, None, &mut |_| {}).unwrap();
+        file.link(to.as_fd(), b"name").unwrap();
+        let mode = fs::metadata(dir.path().join("name")).unwrap().permissions();
+        assert_eq!(mode.mode() & 0o7777, 0o755);
     }
 }

@@ -44,8 +44,11 @@ impl Maker {
     }
 
     /// Returns the mode to create an entry with, and the mode to set afterwards if they differ.
+    ///
+    /// It is not for directories, whose setgid bit gives no rights.
     pub(crate) fn modes(&self, entry: &Entry) -> (Mode, Option<Mode>) {
-        let mode = entry.mode & 0o7777;
+        let rights = if self.owner.keeps_rights() { 0o6000 } else { 0 };
+        let mode = entry.mode & (0o1777 | rights);
         // Setting attributes needs write permission.
         match self.mask.leaves(mode) && entry.xattrs.is_empty() {
             true => (Mode::from_raw_mode(mode), None),
@@ -67,7 +70,7 @@ impl Maker {
         match self.owner {
             Owner::Archive => Some((entry.uid, entry.gid)),
             Owner::Fixed { uid, gid } => Some((uid, gid)),
-            Owner::Process => None,
+            Owner::Process | Owner::Caller => None,
         }
     }
 
@@ -119,6 +122,7 @@ impl Maker {
             .xattrs
             .iter()
             .filter(|(name, _)| attributes::travels(name) && now(name))
+            .filter(|(name, _)| self.owner.keeps_rights() || !attributes::gives_rights(name))
         {
             match attributes::set(fd, name, value) {
                 Ok(()) => {}

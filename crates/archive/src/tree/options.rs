@@ -31,8 +31,19 @@ pub enum Owner {
         /// Group id.
         gid: u32,
     },
-    /// The process's own user and group.
+    /// The process's own user and group, for directories that only this process and its like read.
     Process,
+    /// The caller of a command, for directories outside of the state root, in which other users may run and open what is
+    /// made: files are the process's own, and lose the rights that they would give to these users. They are not setuid or
+    /// setgid, have no capabilities, and device nodes are left out whatever [`Devices`] says.
+    Caller,
+}
+
+impl Owner {
+    /// True if the entries keep rights that they give to whichever user runs or opens them.
+    pub(crate) fn keeps_rights(self) -> bool {
+        self != Self::Caller
+    }
 }
 
 /// Treatment of whiteouts.

@@ -276,6 +276,57 @@ fn owners_and_devices_are_a_matter_of_options() {
 }
 
 #[test]
+fn what_goes_to_the_caller_gives_nobody_rights() {
+    if !is_root() {
+        return;
+    }
+    let tree = tempfile::tempdir().unwrap();
+    // A capability, CAP_SETUID, in the kernel's form (`struct vfs_ns_cap_data` is longer).
+    let capability = b"\x01\0\0\x02\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    let members = [
+        pax(&[
+            ("SCHILY.xattr.security.capability", capability),
+            ("SCHILY.xattr.user.own", b"1"),
+        ]),
+        file("tool", "x").owner(1, 2).mode(0o6755),
+        directory("dir").mode(0o3777),
+        file("dir/deep", "x").mode(0o4711),
+        hard_link("dir/again", "tool"),
+        Member::new("fifo", b'6').mode(0o6666),
+        Member::new("dev", b'3').device(1, 3).mode(0o666),
+        Member::new("disk", b'4').device(8, 1).mode(0o660),
+    ];
+    let mode = |name: &str| {
+        let stat = fs::symlink_metadata(tree.path().join(name)).unwrap();
+        stat.permissions().mode() & 0o7777
+    };
+    // The option for devices does not bring them back.
+    for devices in [Devices::Make, Devices::IfPermitted, Devices::Skip] {
+        let to_caller = ExtractOptions {
+            owner: Owner::Caller,
+            devices,
+            ..ExtractOptions::default()
+        };
+        let done = unpack(&members, tree.path(), &to_caller).unwrap();
+        assert_eq!(done.devices_skipped, 2, "{devices:?}");
+        for (name, expected) in [
+            ("tool", 0o755),
+            ("dir", 0o3777),
+            ("dir/deep", 0o711),
+            ("dir/again", 0o755),
+            ("fifo", 0o666),
+        ] {
+            assert_eq!(mode(name), expected, "{name}");
+        }
+        let stat = fs::metadata(tree.path().join("tool")).unwrap();
+        assert_eq!((stat.uid(), stat.gid()), (0, 0));
+        let tool = File::open(tree.path().join("tool")).unwrap();
+        let value = |name: &str| rustix::fs::fgetxattr(&tool, name, &mut [0; 64]).is_ok();
+        assert!(!value("security.capability"), "{devices:?}");
+    }
+}
+
+#[test]
 fn a_walk_is_sorted_and_follows_nothing() {
     let tree = tempfile::tempdir().unwrap();
     let members = [

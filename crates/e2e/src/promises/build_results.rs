@@ -9,6 +9,7 @@ use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use tote_testkit::FakeRegistry;
 
 pub(super) const TESTS: &[Test] = &[
@@ -25,6 +26,11 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("build::the_image_as_an_archive", &[Need::ManyIds], archives),
     test("build::labels_ids_and_silence", &[Need::ManyIds], labels),
+    test(
+        "build::files_of_the_result_have_no_rights",
+        &[Need::ManyIds, Need::Program("tar")],
+        harmless,
+    ),
     test(
         "build::archives_in_place_of_directories",
         &[Need::ManyIds],
@@ -85,6 +91,26 @@ fn contexts(cx: &Context) -> Result<()> {
             .has_err(says)?;
     }
     cx.tote(&["rmi", "-f", "own:1", "it"]).output()?.exits(0)?;
+    nothing_left(cx)
+}
+
+/// Builds programs that are setuid and setgid, has their files written to a directory twice, and looks at their modes: the second time they replace others.
+fn harmless(cx: &Context) -> Result<()> {
+    write(cx, "tool", "#!/bin/sh\n")?;
+    let out = cx.path("out")?;
+    let rest = "FROM scratch\nCOPY --chmod=4755 tool /setuid\nCOPY --chmod=2755 tool /below/setgid\nCOPY --chmod=6711 tool /both\n";
+    for _ in 0..2 {
+        build(cx, &["-o", &out], rest)?.exits(0)?;
+        for (name, expected) in [("setuid", 0o755), ("below/setgid", 0o755), ("both", 0o711)] {
+            let mode = fs::metadata(cx.scratch().join("out").join(name))?.mode();
+            ensure!(mode & 0o7777 == expected, "{name} has the mode {mode:o}");
+        }
+    }
+    // An archive keeps them, as that of `export` does: who extracts it decides.
+    let archive = cx.path("out.tar")?;
+    build(cx, &["-o", &format!("type=tar,dest={archive}")], rest)?.exits(0)?;
+    let listed = Invocation::new(["tar", "-tvf", &archive]).output()?;
+    listed.exits(0)?.has_out("-rwsr-xr-x")?;
     nothing_left(cx)
 }
 

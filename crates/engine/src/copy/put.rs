@@ -181,11 +181,10 @@ impl Copying<'_> {
             ROOT
         };
         let options = self.options(owner, Devices::IfPermitted);
-        self.put(original, &spot, wanted, (&shown, options, false))
+        self.put(original, &spot, wanted, (&shown, options))
     }
 
-    /// Copies out of a container. The files belong to the caller, unless owners are kept. In the first case they lose
-    /// their special rights: a program that is setuid for a user inside would be it for the caller.
+    /// Copies out of a container. The files belong to the caller, unless owners are kept.
     pub(super) fn put_here(
         &mut self,
         original: &Original,
@@ -200,12 +199,13 @@ impl Copying<'_> {
             )),
             source => unusable(&shown)(source),
         })?;
-        let kept = self.request.archive;
-        let options = match kept {
-            true => self.options(Owner::Archive, Devices::IfPermitted),
-            false => self.options(Owner::Process, Devices::Skip),
+        let owner = if self.request.archive {
+            Owner::Archive
+        } else {
+            Owner::Caller
         };
-        self.put(original, &spot, wanted, (&shown, options, !kept))
+        let options = self.options(owner, Devices::IfPermitted);
+        self.put(original, &spot, wanted, (&shown, options))
     }
 
     fn put(
@@ -213,7 +213,7 @@ impl Copying<'_> {
         original: &Original,
         spot: &Spot,
         wanted: &Wanted,
-        (shown, options, harmless): (&str, ExtractOptions, bool),
+        (shown, options): (&str, ExtractOptions),
     ) -> Result<Copied, EngineError> {
         if spot.special {
             return Err(CopyError::Place(PlaceError::Special(shown.to_owned())).into());
@@ -227,10 +227,10 @@ impl Copying<'_> {
         };
         let path = EntryPath::parse(name).map_err(TransferFault::Name)?;
         if !original.directory && !self.replaces_directory(&spot.dir, name, shown)? {
-            return self.single(original, &spot.dir, name, (shown, options, harmless));
+            return self.single(original, &spot.dir, name, (shown, options));
         }
         let entries = original.entries(&path, Some(&spot.dir))?;
-        let done = transfer(made(entries, harmless), spot.dir.as_fd(), &options, self.told);
+        let done = transfer(entries, spot.dir.as_fd(), &options, self.told);
         Ok(copied(done.map_err(|source| {
             CopyError::Transfer(TransferFault::Transfer {
                 to: shown.to_owned(),
@@ -259,14 +259,11 @@ impl Copying<'_> {
         original: &Original,
         dir: &OwnedFd,
         name: &[u8],
-        (shown, options, harmless): (&str, ExtractOptions, bool),
+        (shown, options): (&str, ExtractOptions),
     ) -> Result<Copied, EngineError> {
         let fresh = [UNFINISHED, &new_id()?.as_str().as_bytes()[..16]].concat();
         let path = EntryPath::parse(&fresh).map_err(TransferFault::Name)?;
-        let (mut entry, file) = original.alone(&path, dir)?;
-        if harmless {
-            disarm(&mut entry);
-        }
+        let (entry, file) = original.alone(&path, dir)?;
         let failed = |why| {
             CopyError::Transfer(TransferFault::Single {
                 to: shown.to_owned(),
@@ -371,25 +368,6 @@ impl Copying<'_> {
         Ok(copied(done.map_err(|source| {
             CopyError::Transfer(TransferFault::Extract { to: shown, source })
         })?))
-    }
-}
-
-/// Adapts entries for their creation.
-fn made(entries: Entries, harmless: bool) -> impl Iterator<Item = Result<(Entry, Option<File>), WalkError>> {
-    entries.map(move |found| {
-        let (mut entry, file) = found?;
-        if harmless {
-            disarm(&mut entry);
-        }
-        Ok((entry, file))
-    })
-}
-
-/// Removes the rights that the file would give to a user who runs it.
-fn disarm(entry: &mut Entry) {
-    if entry.kind != Kind::Directory {
-        entry.mode &= 0o1777;
-        entry.xattrs.retain(|(name, _)| name != b"security.capability");
     }
 }
 
