@@ -150,15 +150,53 @@ impl Aside for Notify {
     }
 }
 
-/// Lines that the init may know: not process ids, which are others inside, nor what is said of descriptors, which do not
-/// come along.
+/// Returns what the init may know of a message: the lines of this list, with values of their form, and nothing else, because
+/// systemd learns new words with each release and believes them as tote's own.
+///
+/// Absent are process ids, which are others inside (`MAINPID`) and would have systemd signal another process of the host; what is
+/// said of descriptors, which do not come along (`FDSTORE`, `FDNAME`, `BARRIER`); who else may speak for the unit
+/// (`NOTIFYACCESS`); and names of errors, which are texts for other programs (`BUSERROR`, `VARLINKERROR`). `EXTEND_TIMEOUT_USEC`
+/// moves the deadline of systemd's, but not the one of `tote stop`, and `WATCHDOG_USEC` is no more than what the program gets by
+/// `WATCHDOG=1`.
+///
+/// Lines end as they do for systemd (`strv_split_newlines`): at a line feed or a carriage return. It ignores a message with a NUL
+/// before its end, and so does this.
 fn for_the_init(text: &[u8]) -> Vec<u8> {
-    const NOT: [&[u8]; 4] = [b"MAINPID", b"FDSTORE", b"FDNAME", b"BARRIER="];
-    const NOR: [&[u8]; 2] = [b"FDPOLL=", b"BUSERROR="];
-    let kept = text
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty() && !NOT.iter().chain(&NOR).any(|start| line.starts_with(start)));
-    kept.collect::<Vec<_>>().join(&b'\n')
+    let text = text.strip_suffix(b"\0").unwrap_or(text);
+    if text.contains(&0) {
+        return Vec::new();
+    }
+    let lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
+    lines.filter_map(allowed).collect::<Vec<_>>().join(&b'\n')
+}
+
+/// Returns the line if the init may know it, with a text that steers no terminal.
+fn allowed(line: &[u8]) -> Option<Vec<u8>> {
+    const SWITCHES: [&[u8]; 5] = [
+        b"READY=1",
+        b"RELOADING=1",
+        b"STOPPING=1",
+        b"WATCHDOG=1",
+        b"WATCHDOG=trigger",
+    ];
+    const NUMBERS: [&[u8]; 5] = [
+        b"MONOTONIC_USEC",
+        b"EXTEND_TIMEOUT_USEC",
+        b"WATCHDOG_USEC",
+        b"ERRNO",
+        b"EXIT_STATUS",
+    ];
+    if SWITCHES.contains(&line) {
+        return Some(line.to_vec());
+    }
+    let equals = line.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = (&line[..equals], &line[equals + 1..]);
+    if name == b"STATUS" {
+        let shown = String::from_utf8_lossy(value).replace(char::is_control, " ");
+        return Some(format!("STATUS={shown}").into_bytes());
+    }
+    let is_number = (1..=20).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
+    (is_number && NUMBERS.contains(&name)).then(|| line.to_vec())
 }
 
 #[cfg(test)]
@@ -167,17 +205,75 @@ mod tests {
 
     #[test]
     fn what_is_the_inits_to_know() {
+        let longest = format!("STATUS={}", "\u{1b}".repeat(LONGEST - "STATUS=".len()));
+        let shown = format!("STATUS={}", " ".repeat(LONGEST - "STATUS=".len()));
         for (said, passed) in [
             ("READY=1", "READY=1"),
+            ("READY=1\0", "READY=1"),
             ("READY=1\nSTATUS=up\n", "READY=1\nSTATUS=up"),
+            (
+                "RELOADING=1\nMONOTONIC_USEC=123456",
+                "RELOADING=1\nMONOTONIC_USEC=123456",
+            ),
+            ("STOPPING=1\r\nREADY=1", "STOPPING=1\nREADY=1"),
+            ("WATCHDOG=1", "WATCHDOG=1"),
+            ("WATCHDOG=trigger", "WATCHDOG=trigger"),
+            ("WATCHDOG_USEC=20000000", "WATCHDOG_USEC=20000000"),
+            ("EXTEND_TIMEOUT_USEC=5", "EXTEND_TIMEOUT_USEC=5"),
+            ("ERRNO=2\nEXIT_STATUS=3", "ERRNO=2\nEXIT_STATUS=3"),
+            // Process ids, by whatever line end.
             ("MAINPID=7\nREADY=1", "READY=1"),
+            ("STATUS=x\rMAINPID=1\rFDSTORE=1", "STATUS=x"),
+            ("STATUS=x\r\rMAINPID=1\n\rREADY=1", "STATUS=x\nREADY=1"),
+            // No line end of systemd's, so a part of the text.
+            ("STATUS=x\u{b}MAINPID=1", "STATUS=x MAINPID=1"),
+            ("STATUS=x\u{85}MAINPID=1", "STATUS=x MAINPID=1"),
+            ("STATUS=\u{1b}[2Jred\u{9b}1m", "STATUS= [2Jred 1m"),
+            ("STATUS=x\0\rMAINPID=1", ""),
+            ("READY=1\0\0", ""),
             ("MAINPIDFDID=9", ""),
             ("BARRIER=1", ""),
-            ("FDSTORE=1\nFDNAME=a", ""),
-            ("WATCHDOG=1", "WATCHDOG=1"),
+            ("FDSTORE=1\nFDNAME=a\nFDPOLL=0\nFDSTOREREMOVE=1", ""),
+            ("NOTIFYACCESS=all", ""),
+            ("BUSERROR=a.b\nVARLINKERROR=a.b\nX_NEW=1", ""),
+            ("READY=0\nREADY=11\nREADY\nready=1\n READY=1\n=1", ""),
+            ("WATCHDOG_USEC=\nERRNO=-1\nEXIT_STATUS=1x\nMONOTONIC_USEC= 1", ""),
+            ("EXTEND_TIMEOUT_USEC=123456789012345678901", ""),
             ("", ""),
+            (&longest, &shown),
         ] {
-            assert_eq!(for_the_init(said.as_bytes()), passed.as_bytes(), "{said}");
+            let found = for_the_init(said.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&found), passed, "{said:?}");
+            assert!(!found.contains(&b'\r'), "{said:?}");
+        }
+        // Two bytes of UTF-8 that are none: the text is shown, and systemd takes only UTF-8.
+        assert_eq!(
+            for_the_init(b"STATUS=\xff\xfe"),
+            "STATUS=\u{fffd}\u{fffd}".as_bytes()
+        );
+    }
+
+    #[test]
+    fn nothing_else_gets_through() {
+        // Each word of sd_notify(3) that is not passed on, behind each byte that some program could take for a line's end.
+        for word in [
+            "MAINPID=1",
+            "MAINPIDFDID=1",
+            "FDSTORE=1",
+            "NOTIFYACCESS=all",
+            "BARRIER=1",
+        ] {
+            for byte in 0..=255_u8 {
+                let said = [b"STATUS=x", &[byte][..], word.as_bytes()].concat();
+                let found = for_the_init(&said);
+                let lines = found.split(|byte| matches!(byte, b'\n' | b'\r' | 0 | 0xb | 0xc));
+                assert!(
+                    lines
+                        .into_iter()
+                        .all(|line| line.is_empty() || line.starts_with(b"STATUS=")),
+                    "{byte} {word}"
+                );
+            }
         }
     }
 
