@@ -33,10 +33,8 @@ impl Building<'_> {
             ));
         };
         // A cache with another initial owner or mode is a different cache.
-        let name = match (mode, uid, gid) {
-            (None, None, None) => sha256(id.as_bytes()).hex(),
-            begins => sha256(format!("{id}\0{begins:?}").as_bytes()).hex(),
-        };
+        let begins = (mode, uid, gid);
+        let name = sha256(format!("{id}\0{begins:?}\0{COPY}").as_bytes()).hex();
         let all = self.home.builds().join("mounts");
         let operation = match sharing {
             Sharing::Shared => FlockOperation::LockShared,
@@ -54,9 +52,10 @@ impl Building<'_> {
                 self.new_cache(mount, &path)?;
             }
             match directory_within(&path, operation, WORK_LOCK) {
+                // The command has the files, and not the directory with the lock: it could take that lock as well.
                 Ok(Some(lock)) => {
                     super::cache::touch(&path);
-                    return Ok((path, lock));
+                    return Ok((path.join(COPY), lock));
                 }
                 // A pruning removed the directory just now.
                 Ok(None) => {}
@@ -66,7 +65,7 @@ impl Building<'_> {
         }
     }
 
-    /// Makes the directory. It gets its name when it is complete.
+    /// Makes the directory and in it the one of the files. It gets its name when it is complete.
     fn new_cache(&mut self, mount: &StepMount, path: &Path) -> Result<(), EngineError> {
         let StepMount::Cache {
             mode,
@@ -94,7 +93,7 @@ impl Building<'_> {
         rustix::fs::fchown(&opened, Some(uid), Some(gid))
             .and_then(|()| rustix::fs::fchmod(&opened, Mode::from_raw_mode(mode.unwrap_or(0o755))))
             .map_err(EngineError::file("change the owner of", &fresh))?;
-        match rustix::fs::renameat_with(CWD, &fresh, CWD, path, RenameFlags::NOREPLACE) {
+        match rustix::fs::renameat_with(CWD, &dir, CWD, path, RenameFlags::NOREPLACE) {
             // Another build was faster.
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(EngineError::file("name", path)(errno)),

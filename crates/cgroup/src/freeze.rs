@@ -51,14 +51,6 @@ impl Cgroup {
         }
     }
 
-    /// Returns the open directory of the freezer. Processes that keep the group suspended at the same time count
-    /// themselves by locks on it (flock(2)). `None` without a freezer.
-    #[must_use]
-    pub fn freezer_dir(&self) -> Option<BorrowedFd<'_>> {
-        let dir = self.v1(Controllers::FREEZER).or_else(|| self.v2());
-        dir.map(|dir| dir.fd.as_fd())
-    }
-
     /// True if the group itself is suspended or about to be; a suspended ancestor does not count, because no change
     /// to this group would wake it. False without a freezer.
     ///

@@ -335,7 +335,8 @@ fn together(cx: &Context) -> Result<()> {
     };
     let commit = || cx.tote(&["commit", "one"]).output()?.exits(0).map(drop);
     // The lock of another commit that is still at work.
-    let other = fs::File::open(&group)?;
+    let id = cx.tote(&["inspect", "-f", "{{.Id}}", "one"]).output()?;
+    let other = fs::File::open(cx.root().join("live").join(id.out().trim()))?;
     rustix::fs::flock(&other, rustix::fs::FlockOperation::LockShared)?;
     commit()?;
     ensure!(is_frozen()?, "the first to end let the container go on");

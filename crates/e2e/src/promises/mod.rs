@@ -90,6 +90,7 @@ mod known_lines;
 mod layered;
 mod life;
 mod limits;
+mod locks;
 mod logs;
 mod look;
 mod machines_network;
@@ -236,6 +237,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     disks::TESTS,
     quotas::TESTS,
     changes::TESTS,
+    locks::TESTS,
     cp::TESTS,
     cp::DRIVERS,
     cp_safety::TESTS,

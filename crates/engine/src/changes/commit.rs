@@ -9,12 +9,15 @@ use crate::container::State;
 use crate::{Caller, EngineError, Home, open_store};
 use rustix::fs::FlockOperation;
 use serde_json::Value;
-use std::path::Path;
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use tote_bundle::{ContainerId, DEFAULT_PATH, Image};
 use tote_cgroup::Cgroup;
 use tote_image::{ContainerConfig, Digest, History, ImageConfig, Platform, Reference};
 use tote_images::ImagesError;
 use tote_images::{apply_change, or_nothing};
+use tote_state::locked::flock_within;
 use tote_store::{Ingest, Layer, Store};
 use tote_sys::best_effort;
 
@@ -217,9 +220,8 @@ fn describe(config: &mut ImageConfig, container: &Container, options: &CommitOpt
 /// Whether a container stands still, for as long as this lives.
 #[derive(Debug)]
 enum Stillness<'a> {
-    /// The container is suspended for this commit, and perhaps for other commits: each has a shared lock on the freezer's
-    /// directory, and the last one lets it go on.
-    Kept(Cgroup, &'a Home, &'a ContainerId),
+    /// The container is suspended for this commit, and perhaps for other commits.
+    Kept(Cgroup, Turn, &'a Home, &'a ContainerId),
     /// The user has paused it, and it stays paused; or it does not run, or may go on; or its guest holds its writes.
     Given,
     /// This caller cannot suspend it.
@@ -238,11 +240,13 @@ impl<'a> Stillness<'a> {
             return Self::Refused;
         };
         // From here on no other command lets it go on.
-        lock(&group, FlockOperation::LockShared);
+        let Ok(turn) = Turn::share(home, &container.id) else {
+            return Self::Refused;
+        };
         if group.is_frozen().unwrap_or(false) && is_paused(home, &container.id) {
             Self::Given
         } else if group.freeze().is_ok() {
-            Self::Kept(group, home, &container.id)
+            Self::Kept(group, turn, home, &container.id)
         } else {
             Self::Refused
         }
@@ -251,8 +255,8 @@ impl<'a> Stillness<'a> {
 
 impl Drop for Stillness<'_> {
     fn drop(&mut self) {
-        if let Self::Kept(group, home, id) = self
-            && lock(group, FlockOperation::NonBlockingLockExclusive)
+        if let Self::Kept(group, turn, home, id) = self
+            && turn.is_last()
             && !is_paused(home, id)
         {
             best_effort(group.thaw());
@@ -260,17 +264,32 @@ impl Drop for Stillness<'_> {
     }
 }
 
-/// Whether there is such a lock now; a group without a freezer has none.
-fn lock(group: &Cgroup, how: FlockOperation) -> bool {
-    let group = group.freezer_dir().map(|dir| {
-        tote_state::locked::flock_within(
-            dir,
-            how,
+/// Lock that all commits which keep a container suspended share. The last one lets the container go on.
+///
+/// It is a lock of flock(2) on the file of the container's claim. What has the claim has the other kind of lock (`lock_file`), which
+/// does not meet this one. The container has no way to that file, as it has to each directory of its cgroup: it would hold the
+/// lock of one of these, and with it every commit, or keep itself suspended.
+#[derive(Debug)]
+struct Turn(File, PathBuf);
+
+impl Turn {
+    fn share(home: &Home, id: &ContainerId) -> std::io::Result<Self> {
+        let path = home.live().join(id.as_str());
+        let file = File::open(&path)?;
+        flock_within(
+            file.as_fd(),
+            FlockOperation::LockShared,
             tote_sys::MOMENT_LOCK,
-            Path::new("the container's cgroup"),
-        )
-    });
-    matches!(group, Some(Ok(())))
+            &path,
+        )?;
+        Ok(Self(file, path))
+    }
+
+    /// True if no other commit keeps the container suspended. What begins to do so afterwards suspends it anew.
+    fn is_last(&self) -> bool {
+        let alone = FlockOperation::NonBlockingLockExclusive;
+        flock_within(self.0.as_fd(), alone, tote_sys::MOMENT_LOCK, &self.1).is_ok()
+    }
 }
 
 /// True if the user has paused the container.
