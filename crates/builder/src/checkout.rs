@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tote_build::{Repository, is_commit};
 use tote_state::record::is_there;
-use tote_sys::best_effort;
+use tote_sys::present;
 
 /// Limit of nested directories.
 const DEPTH_MAX: usize = 256;
@@ -162,32 +162,70 @@ impl<'a> Fetcher<'a> {
     }
 }
 
-/// Removes the password of an address from git's files in this directory and in those of submodules, whose addresses
-/// may be relative to it. Also removes the records of fetches.
+/// Removes the password of an address from git's files in this directory, and in those of its submodules, whose addresses may be
+/// relative to it. Also removes the records of fetches.
+///
+/// # Errors
+/// Those of the file system: a password that could not be removed must not come into an image.
 fn conceal(git_dir: &Path, remote: &str, depth: usize) -> std::io::Result<()> {
     if depth > DEPTH_MAX {
         return Err(rustix::io::Errno::NAMETOOLONG.into());
     }
-    let user = |address: &str| -> Option<String> {
-        let authority = address.split_once("://")?.1.split('/').next()?;
-        Some(format!("//{}@", authority.rsplit_once('@')?.0))
-    };
     let config = git_dir.join("config");
-    if let Ok(text) = std::fs::read_to_string(&config)
+    if let Some(text) = present(std::fs::read(&config))?
         && let (Some(secret), Some(shown)) = (user(remote), user(&tote_build::redacted(remote)))
     {
-        std::fs::write(&config, text.replace(&secret, &shown))?;
+        // Values of the file may have backslashes before these.
+        let escaped = secret.replace('\\', "\\\\").replace('"', "\\\"");
+        let text = replaced(&text, escaped.as_bytes(), shown.as_bytes());
+        std::fs::write(&config, replaced(&text, secret.as_bytes(), shown.as_bytes()))?;
     }
-    best_effort(tote_sys::remove_tree(&git_dir.join("logs")));
-    best_effort(std::fs::remove_file(git_dir.join("FETCH_HEAD")));
-    for entry in std::fs::read_dir(git_dir)? {
+    tote_sys::remove_tree(&git_dir.join("logs"))?;
+    present(std::fs::remove_file(git_dir.join("FETCH_HEAD")))?;
+    submodules(&git_dir.join("modules"), remote, depth + 1)
+}
+
+/// Does [`conceal`] in each of git's directories below `modules`. A submodule has a directory by its name, in which there may be slashes, and
+/// which may be that of a directory of git's own, such as `hooks`: `HEAD` tells what is a repository.
+fn submodules(dir: &Path, remote: &str, depth: usize) -> std::io::Result<()> {
+    if depth > DEPTH_MAX {
+        return Err(rustix::io::Errno::NAMETOOLONG.into());
+    }
+    let Some(entries) = present(std::fs::read_dir(dir))? else {
+        return Ok(());
+    };
+    for entry in entries {
         let entry = entry?;
-        let is_gits = ["objects", "refs", "hooks", "info"].contains(&&*entry.file_name().to_string_lossy());
-        if entry.file_type()?.is_dir() && !is_gits {
-            conceal(&entry.path(), remote, depth + 1)?;
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        let path = entry.path();
+        if present(std::fs::symlink_metadata(path.join("HEAD")))?.is_some() {
+            conceal(&path, remote, depth + 1)?;
+        } else {
+            submodules(&path, remote, depth + 1)?;
         }
     }
     Ok(())
+}
+
+/// Returns the user and the password of an address, with what stands around them.
+fn user(address: &str) -> Option<String> {
+    let authority = address.split_once("://")?.1.split('/').next()?;
+    Some(format!("//{}@", authority.rsplit_once('@')?.0))
+}
+
+/// Replaces a text in bytes, which need not be text: names of submodules are whatever the repository says.
+fn replaced(bytes: &[u8], wanted: &[u8], other: &[u8]) -> Vec<u8> {
+    let mut written = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = rest.windows(wanted.len()).position(|window| window == wanted) {
+        written.extend_from_slice(&rest[..at]);
+        written.extend_from_slice(other);
+        rest = &rest[at + wanted.len()..];
+    }
+    written.extend_from_slice(rest);
+    written
 }
 
 /// Fetches the commit: by its reference if it has one, by its name if the server supports that, otherwise with the
@@ -367,6 +405,60 @@ mod tests {
 
     const ONE: &str = "1111111111111111111111111111111111111111";
     const TWO: &str = "2222222222222222222222222222222222222222";
+
+    #[test]
+    fn a_password_is_in_no_file_of_gits() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        let remote = "https://me:hu\"sh@git.example/app.git";
+        let plain = "url = https://me:hu\"sh@git.example/lib.git\n";
+        let escaped = "url = \"https://me:hu\\\"sh@git.example/lib.git\"\n";
+        for repository in [
+            "",
+            "modules/hooks",
+            "modules/info/refs",
+            "modules/one/modules/objects",
+        ] {
+            std::fs::create_dir_all(at(repository).join("logs")).unwrap();
+            for name in ["HEAD", "FETCH_HEAD", "logs/HEAD"] {
+                std::fs::write(at(repository).join(name), plain).unwrap();
+            }
+            // The name of a submodule may be any bytes.
+            let config = [
+                b"[submodule \"\xff\xfe\"]\n",
+                plain.as_bytes(),
+                escaped.as_bytes(),
+            ]
+            .concat();
+            std::fs::write(at(repository).join("config"), config).unwrap();
+        }
+        std::fs::write(at("modules/one/HEAD"), "").unwrap();
+        conceal(dir.path(), remote, 0).unwrap();
+        for repository in [
+            "",
+            "modules/hooks",
+            "modules/info/refs",
+            "modules/one/modules/objects",
+        ] {
+            let text = std::fs::read(at(repository).join("config")).unwrap();
+            let shown = String::from_utf8_lossy(&text);
+            assert!(
+                !shown.contains("sh@") && shown.contains("@git.example"),
+                "{repository}: {shown}"
+            );
+            assert!(text.windows(2).any(|bytes| bytes == b"\xff\xfe"), "{repository}");
+            for name in ["FETCH_HEAD", "logs"] {
+                assert!(
+                    !at(repository).join(name).try_exists().unwrap(),
+                    "{repository}/{name}"
+                );
+            }
+        }
+        // A file that cannot be read is an error: it may have the password.
+        std::fs::remove_file(at("config")).unwrap();
+        std::fs::create_dir(at("config")).unwrap();
+        conceal(dir.path(), remote, 0).unwrap_err();
+    }
 
     #[test]
     fn the_default_branch() {

@@ -314,7 +314,18 @@ fn plain_http(cx: &Context) -> Result<()> {
     git(&served, &["clone", "--quiet", "--bare", "lib", "near.git"])?;
     git(&served.join("near.git"), &["update-server-info"])?;
     git(&dir, &["rm", "--quiet", "lib"])?;
-    git(&dir, &["submodule", "--quiet", "add", "../near.git", "near"])?;
+    git(
+        &dir,
+        &[
+            "submodule",
+            "--quiet",
+            "add",
+            "--name",
+            "hooks",
+            "../near.git",
+            "near",
+        ],
+    )?;
     git(&dir, &["commit", "--quiet", "-m", "near"])?;
     git(&dir, &["push", "--quiet", "../app.git", "main"])?;
     git(&served.join("app.git"), &["update-server-info"])?;
@@ -322,9 +333,9 @@ fn plain_http(cx: &Context) -> Result<()> {
     let with_password = url.replace("http://", "http://someone:hush@");
     let kept = listed(cx, &[&keep[..], &[&with_password]].concat())?;
     kept.has_out(" near/inner\n")?
-        .has_out(" .git/modules/near/config\n")?;
+        .has_out(" .git/modules/hooks/config\n")?;
     let shown = format!("http://xxxxx:xxxxx@{}/", server.host());
-    for config in [".git/config", ".git/modules/near/config"] {
+    for config in [".git/config", ".git/modules/hooks/config"] {
         content(cx, config)?.has_out(&shown)?;
     }
     let secret = fs::read(cx.path("out.tar")?)?;
