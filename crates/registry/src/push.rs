@@ -47,6 +47,14 @@ struct Session {
     piece: u64,
 }
 
+/// Answer to the content of a blob.
+enum Sent {
+    /// The registry has it.
+    Stored,
+    /// The registry asks for credentials: a token has ended since the session was opened.
+    Unauthorised(Box<Answer>),
+}
+
 impl Client {
     /// Brings a blob into a repository. The content is sent from `source` only if neither the repository nor, at
     /// the same registry, the repository `from` has it.
@@ -76,7 +84,7 @@ impl Client {
             return Ok(Pushed::Existed);
         }
         let mut retry = Retry::new(&self.options);
-        let mut in_pieces = false;
+        let (mut in_pieces, mut was_asked) = (false, false);
         loop {
             let Some(session) = self.begin(&upload, from)? else {
                 return Ok(Pushed::Mounted);
@@ -87,7 +95,10 @@ impl Client {
                 self.send_whole(&upload, &session.location, source)
             };
             match sent {
-                Ok(()) => return Ok(Pushed::Uploaded),
+                Ok(Sent::Stored) => return Ok(Pushed::Uploaded),
+                // A stream is not sent twice by one request, as others are. The request for the next session gets a new token.
+                Ok(Sent::Unauthorised(_)) if !was_asked => was_asked = true,
+                Ok(Sent::Unauthorised(answer)) => return Err(self.refused(&upload, *answer)),
                 // Some registries stand behind a proxy that limits the size of a request.
                 Err(Error::Status { status: 413, .. }) if !in_pieces => in_pieces = true,
                 Err(error) if is_worth_another(&error) && retry.again(None) => {}
@@ -191,7 +202,12 @@ impl Client {
         }
     }
 
-    fn send_whole(&self, upload: &Upload<'_>, location: &Uri, source: &mut Source<'_>) -> Result<(), Error> {
+    fn send_whole(
+        &self,
+        upload: &Upload<'_>,
+        location: &Uri,
+        source: &mut Source<'_>,
+    ) -> Result<Sent, Error> {
         let size = upload.descriptor.size;
         let mut reader = self.open(upload, source)?;
         let call = Call::new(&upload.what, Method::PUT, self.closing(upload, location)?)
@@ -209,7 +225,7 @@ impl Client {
         upload: &Upload<'_>,
         session: Session,
         source: &mut Source<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<Sent, Error> {
         let size = upload.descriptor.size;
         let Session { mut location, piece } = session;
         let mut reader = self.open(upload, source)?;
@@ -265,9 +281,10 @@ impl Client {
         )
     }
 
-    fn closed(&self, upload: &Upload<'_>, answer: Answer) -> Result<(), Error> {
+    fn closed(&self, upload: &Upload<'_>, answer: Answer) -> Result<Sent, Error> {
         match answer.status() {
-            200..=204 => Ok(()),
+            200..=204 => Ok(Sent::Stored),
+            401 => Ok(Sent::Unauthorised(Box::new(answer))),
             _ => Err(self.refused(upload, answer)),
         }
     }

@@ -5,6 +5,7 @@
 mod support;
 
 use std::io::{self, Read};
+use std::sync::atomic::Ordering;
 use support::{LAYER, client, options, reference};
 use tote_image::{Descriptor, media_type};
 use tote_registry::{Client, ClientOptions, Credential, Credentials, Error, Kind, Pushed};
@@ -71,6 +72,34 @@ fn an_upload_that_breaks_begins_again() {
         assert!(matches!(error, Error::Http { .. }), "{error}");
     }
     assert!(registry.count("POST", "/uploads/") >= 2);
+}
+
+/// A token that ends while a blob's content is sent costs one more session; a registry that refuses for good is asked twice.
+#[test]
+fn a_token_that_ends_meanwhile_is_renewed() {
+    for (refusals, sessions) in [(1, 2), (9, 2)] {
+        let registry = FakeRegistry::start();
+        let left = std::sync::atomic::AtomicU32::new(refusals);
+        registry.hook(move |request| {
+            let sends = request.method == "PUT" && request.path.contains("/uploads/");
+            let counted = sends && left.load(Ordering::Relaxed) > 0;
+            counted.then(|| {
+                left.fetch_sub(1, Ordering::Relaxed);
+                Reply::status(401).header("www-authenticate", "Basic realm=\"x\"")
+            })
+        });
+        let pushed = push(&client(), &registry, None, b"bytes");
+        if refusals == 1 {
+            assert_eq!(pushed.unwrap(), Pushed::Uploaded);
+            assert_eq!(
+                registry.stored("a/b", &digest(b"bytes")).as_deref(),
+                Some(&b"bytes"[..])
+            );
+        } else {
+            assert_eq!(pushed.unwrap_err().kind(), Kind::Denied);
+        }
+        assert_eq!(registry.count("POST", "/uploads/"), sessions);
+    }
 }
 
 #[test]
