@@ -20,8 +20,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Number of files that `hold` has locked. */
-static int held;
+static int held; /* Number of files that `hold` has locked. */
 
 /* The classic escape from a chroot: keep a descriptor outside a deeper root, climb from it, and make that the root. */
 static int escape(const char *canary)
@@ -424,22 +423,19 @@ static int squat(const char *name)
 }
 
 /* Takes both kinds of lock on a file or directory, where it is free, and keeps them. */
-static int hold(const char *path, const struct stat *stat, int flag, struct FTW *place)
+static int hold(const char *path, const struct stat *stat, int flag, __attribute__((unused)) struct FTW *place)
 {
 	struct flock whole = { .l_type = F_RDLCK };
 	int fd = -1;
 
-	(void)place;
 	/* Of /sys only the cgroups are the container's own. */
 	if (strcmp(path, "/proc") == 0 || (strncmp(path, "/sys/", 5) == 0 && strncmp(path, "/sys/fs", 7) != 0) ||
 	    (strncmp(path, "/sys/fs/", 8) == 0 && strncmp(path, "/sys/fs/cgroup", 14) != 0))
 		return FTW_SKIP_SUBTREE;
 	if ((S_ISREG(stat->st_mode) || S_ISDIR(stat->st_mode)) && flag != FTW_DNR)
 		fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-		held++;
-	if (fd >= 0)
-		fcntl(fd, F_OFD_SETLK, &whole);
+	held += fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+	fcntl(fd, F_OFD_SETLK, &whole);
 	return FTW_CONTINUE;
 }
 
@@ -448,10 +444,9 @@ static int hold_all(void)
 {
 	struct rlimit most;
 
-	if (getrlimit(RLIMIT_NOFILE, &most) == 0) {
-		most.rlim_cur = most.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &most);
-	}
+	getrlimit(RLIMIT_NOFILE, &most);
+	most.rlim_cur = most.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &most);
 	nftw("/", hold, 16, FTW_PHYS | FTW_ACTIONRETVAL);
 	printf("holds %d\n", held);
 	for (;;)

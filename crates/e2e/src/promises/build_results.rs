@@ -106,7 +106,7 @@ fn harmless(cx: &Context) -> Result<()> {
             ensure!(mode & 0o7777 == expected, "{name} has the mode {mode:o}");
         }
     }
-    // An archive keeps them, as that of `export` does: who extracts it decides.
+    // An archive keeps them, as that of `export` does: the user who extracts it decides.
     let archive = cx.path("out.tar")?;
     build(cx, &["-o", &format!("type=tar,dest={archive}")], rest)?.exits(0)?;
     let listed = Invocation::new(["tar", "-tvf", &archive]).output()?;

@@ -154,7 +154,7 @@ impl Aside for Notify {
 /// systemd learns new words with each release and believes them as tote's own.
 ///
 /// Absent are process ids, which are others inside (`MAINPID`) and would have systemd signal another process of the host; what is
-/// said of descriptors, which do not come along (`FDSTORE`, `FDNAME`, `BARRIER`); who else may speak for the unit
+/// said of descriptors, which do not come along (`FDSTORE`, `FDNAME`, `BARRIER`); which other processes may speak for the unit
 /// (`NOTIFYACCESS`); and names of errors, which are texts for other programs (`BUSERROR`, `VARLINKERROR`). `EXTEND_TIMEOUT_USEC`
 /// moves the deadline of systemd's, but not the one of `tote stop`, and `WATCHDOG_USEC` is no more than what the program gets by
 /// `WATCHDOG=1`.
@@ -246,7 +246,7 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&found), passed, "{said:?}");
             assert!(!found.contains(&b'\r'), "{said:?}");
         }
-        // Two bytes of UTF-8 that are none: the text is shown, and systemd takes only UTF-8.
+        // Bytes that are not UTF-8, of which systemd takes no text.
         assert_eq!(
             for_the_init(b"STATUS=\xff\xfe"),
             "STATUS=\u{fffd}\u{fffd}".as_bytes()
