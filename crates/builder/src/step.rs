@@ -41,7 +41,7 @@ impl Building<'_> {
         options.network = network.parse().map_err(NetworkFault::Mode)?;
         if step.host_network == Some(false) {
             // It connects nowhere.
-            options.egress = None;
+            (options.egress, options.egress_keep) = (None, None);
         }
         let lacks = self.place.adapt(&mut options)?;
         let held = self.mounts(step, &mut options)?;

@@ -10,6 +10,7 @@ use crate::capability::CapabilityError;
 use crate::device::DeviceError;
 use crate::disk::DiskError;
 use crate::egress::EgressError;
+use crate::egress_keep::EgressKeepError;
 use crate::environment::EnvError;
 use crate::health::HealthError;
 use crate::host::HostError;
@@ -144,6 +145,7 @@ parts! {
         PortError => Networking,
         PublishError => Networking,
         EgressError => Networking,
+        EgressKeepError => Networking,
         HealthError => Life,
         RestartError => Life,
         SdNotifyError => Life,

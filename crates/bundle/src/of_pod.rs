@@ -4,7 +4,7 @@ use crate::host::HostOptions;
 use crate::options::RunOptions;
 
 /// The long names of these options.
-pub const OF_POD: [&str; 14] = [
+pub const OF_POD: [&str; 15] = [
     "network",
     "network-alias",
     "ip",
@@ -19,6 +19,7 @@ pub const OF_POD: [&str; 14] = [
     "dns-search",
     "dns-option",
     "egress",
+    "egress-keep",
 ];
 
 impl RunOptions {
@@ -33,7 +34,7 @@ impl RunOptions {
         self.network = Default::default();
         self.first_addresses = Default::default();
         self.net_limit = Default::default();
-        self.egress = None;
+        (self.egress, self.egress_keep) = (None, None);
         self.network_aliases.clear();
         self.published.clear();
     }
@@ -62,6 +63,7 @@ mod tests {
                 "no-hosts" => "true",
                 "dns-search" => "example.org",
                 "dns-option" => "ndots:2",
+                "egress-keep" => "1h",
                 _ => "none",
             };
             options.set(name, value).unwrap();

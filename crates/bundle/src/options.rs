@@ -2,6 +2,7 @@ use crate::capability::Capability;
 use crate::device::DeviceRequest;
 use crate::disk::{disk_size, storage_size};
 use crate::egress::EgressPolicy;
+use crate::egress_keep::EgressKeep;
 use crate::environment::{EnvBase, EnvOptions};
 use crate::error::{OptionError, ValueError, set_option};
 use crate::health::HealthOptions;
@@ -112,6 +113,8 @@ pub struct RunOptions {
     pub net_limit: NetLimit,
     /// `--egress`: where the container may connect; `None` is everywhere.
     pub egress: Option<EgressPolicy>,
+    /// `--egress-keep`: how long addresses of the policy's names stay open after their answers.
+    pub egress_keep: Option<EgressKeep>,
     /// `--pod`: name or id of the pod that the container joins; `new:NAME` creates the pod.
     pub pod: Option<String>,
     /// True if the container only keeps a pod's namespaces; not an option of the command line.
@@ -367,6 +370,7 @@ impl RunOptions {
             "network" => self.network.add(value)?,
             "network-alias" => self.network_aliases.push(not_empty(value)?),
             "egress" => self.egress.get_or_insert_default().add(value)?,
+            "egress-keep" => self.egress_keep = Some(value.parse()?),
             "pod" => self.pod = Some(not_empty(value)?),
             "infra" => self.infra = parse_boolean(value)?,
             _ => return Ok(false),

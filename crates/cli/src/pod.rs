@@ -22,7 +22,7 @@ use tote_engine::{EngineError, Home, RequestError, Signal};
 use tote_options::Parsed;
 
 /// Options of `pod create` that apply to the infra container.
-const OF_INFRA: [&str; 23] = [
+const OF_INFRA: [&str; 24] = [
     "isolation",
     "hostname",
     "pid",
@@ -43,6 +43,7 @@ const OF_INFRA: [&str; 23] = [
     "dns-search",
     "dns-option",
     "egress",
+    "egress-keep",
     "expose",
     "publish-all",
     "shm-size",

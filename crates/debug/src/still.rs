@@ -216,7 +216,7 @@ impl Drop for Still<'_> {
 fn stay_still(options: &mut RunOptions) {
     options.keep_mounts_only();
     options.network = NetworkMode::None;
-    (options.publish_all, options.egress) = (false, None);
+    (options.publish_all, options.egress, options.egress_keep) = (false, None, None);
     options.published.clear();
     options.network_aliases.clear();
     options.first_addresses = tote_bundle::FirstAddresses::default();

@@ -8,6 +8,7 @@
 //!
 //! Nothing here grows without a bound: each set has a size, and what packets put into one has a lifetime.
 
+use crate::egress_kept::used_of;
 use crate::egress_rule::{self as rule, Family, V4, V6};
 use crate::egress_table::{NOTES, POLICY, incoming, set_of};
 use crate::filter::transaction;
@@ -80,6 +81,8 @@ pub struct Egress {
     pub(crate) places: Vec<Place>,
     pub(crate) services: Vec<Service>,
     pub(crate) is_log: bool,
+    /// For how long a connection keeps an address open that a name has opened.
+    pub(crate) keep: Duration,
     pub(crate) families: &'static [Family],
 }
 
@@ -108,12 +111,13 @@ pub struct EgressLink {
 
 impl Egress {
     /// The policy of the container of that id, which opens these places at once, and for names the addresses that
-    /// [`Egress::admit`] adds to a service later. With `is_log` nothing is refused, and destinations are noted. A container that
-    /// has no IPv6 address needs no rules about them.
+    /// [`Egress::admit`] adds to a service later; each packet that comes by a connection keeps its address open for `keep`. With `is_log` nothing
+    /// is refused, and destinations are noted. A container that has no IPv6 address needs no rules about them.
     #[must_use]
     pub fn new(
         id: &str,
         (places, services): (Vec<Place>, Vec<Service>),
+        keep: Duration,
         (is_log, has_ipv6): (bool, bool),
     ) -> Self {
         Self {
@@ -121,6 +125,7 @@ impl Egress {
             places,
             services,
             is_log,
+            keep,
             families: if has_ipv6 { &BOTH } else { &ONLY_V4 },
         }
     }
@@ -150,8 +155,10 @@ impl Egress {
                 lacking.push(family);
             }
         }
-        // Every table has the rules about IPv4.
-        if lacking.contains(&&V4) {
+        // Every table has the rules about IPv4, and those of an earlier version have no set of what is used.
+        let used = used_of(Answerer::Server, 0, &V4);
+        let is_older = self.is_renewed() && !nft::has_set(&self.table, &used)?;
+        if lacking.contains(&&V4) || is_older {
             return Ok(self.rules(all));
         }
         Ok(LinkRules(self.further(all, (lacking.as_slice(), further))))

@@ -57,6 +57,7 @@ const TCP_FLAGS: u32 = 13;
 /// FIN, SYN, RST and ACK; a packet that begins a connection has SYN alone.
 const BEGINNING: u8 = 0x17;
 const SYN: u8 = 2;
+const ACK: u8 = 0x10;
 /// Where ICMP has the number of an echo.
 const ECHO_ID: u32 = 4;
 /// Numbers by which nft(8) knows the kinds of a key's parts.
@@ -209,6 +210,12 @@ impl Family {
         lookup_registers(list, set);
     }
 
+    /// The source is in that set.
+    pub(crate) fn lookup_source(&self, list: &mut Request, set: &str) {
+        self.address(list, self.source);
+        lookup_registers(list, set);
+    }
+
     fn address(&self, list: &mut Request, offset: u32) {
         load(list, REGISTER, (NFT_PAYLOAD_NETWORK_HEADER, offset, self.length));
     }
@@ -251,13 +258,18 @@ impl Family {
 
     /// Loads the destination's address, protocol and port.
     pub(crate) fn note_service(&self, list: &mut Request) {
-        self.address(list, self.destination);
+        self.service_at(list, self.destination, DESTINATION_PORT);
+    }
+
+    /// Loads the source's address, protocol and port.
+    pub(crate) fn source_service(&self, list: &mut Request) {
+        self.service_at(list, self.source, SOURCE_PORT);
+    }
+
+    fn service_at(&self, list: &mut Request, address: u32, port: u32) {
+        self.address(list, address);
         load_meta(list, self.behind(), NFT_META_L4PROTO);
-        load(
-            list,
-            self.behind() + 1,
-            (NFT_PAYLOAD_TRANSPORT_HEADER, DESTINATION_PORT, 2),
-        );
+        load(list, self.behind() + 1, (NFT_PAYLOAD_TRANSPORT_HEADER, port, 2));
     }
 
     /// Loads the destination's address and protocol, and 0 for the port. The protocol has no ports.
@@ -342,25 +354,40 @@ pub(crate) fn protocol(list: &mut Request, number: u8) {
 }
 
 /// The packet is of this protocol and to this port, where they are given.
-pub(crate) fn service(list: &mut Request, (transport, port): (Option<Transport>, Option<u16>)) {
+pub(crate) fn service(list: &mut Request, matched: (Option<Transport>, Option<u16>)) {
+    service_at(list, DESTINATION_PORT, matched);
+}
+
+/// The packet is of this protocol and from this port, where they are given.
+pub(crate) fn service_of_source(list: &mut Request, matched: (Option<Transport>, Option<u16>)) {
+    service_at(list, SOURCE_PORT, matched);
+}
+
+fn service_at(list: &mut Request, place: u32, (transport, port): (Option<Transport>, Option<u16>)) {
     if let Some(transport) = transport {
         protocol(list, transport.number());
     }
     if let Some(port) = port {
-        load(
-            list,
-            NFT_REG_1,
-            (NFT_PAYLOAD_TRANSPORT_HEADER, DESTINATION_PORT, 2),
-        );
+        load(list, NFT_REG_1, (NFT_PAYLOAD_TRANSPORT_HEADER, place, 2));
         compare(list, NFT_CMP_EQ, &port.to_be_bytes());
     }
 }
 
 /// The packet of TCP asks for a connection.
 pub(crate) fn begins_connection(list: &mut Request) {
+    flags(list, SYN);
+}
+
+/// The packet of TCP belongs to a connection that both sides have agreed to, and that is not over.
+pub(crate) fn goes_on(list: &mut Request) {
+    flags(list, ACK);
+}
+
+/// The packet of TCP has this flag alone, of FIN, SYN, RST and ACK.
+fn flags(list: &mut Request, flag: u8) {
     load(list, REGISTER, (NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS, 1));
     masked(list, &[BEGINNING]);
-    compare_first(list, &[SYN]);
+    compare_first(list, &[flag]);
 }
 
 /// The destination is an address of the host's own.

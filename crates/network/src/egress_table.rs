@@ -5,6 +5,7 @@
 
 use crate::Transport;
 use crate::egress::{Answerer, Egress, EgressLink, MOST_NOTED, NOTED, Place, REFUSED};
+use crate::egress_kept::used_of;
 use crate::egress_neighbour::neighbours;
 use crate::egress_rule::{self as rule, Family};
 use crate::egress_verdict as verdict;
@@ -16,14 +17,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// The most addresses that names have in one set.
-const MOST_ADDRESSES: u32 = 4096;
+pub(crate) const MOST_ADDRESSES: u32 = 4096;
 /// The most connections that are remembered.
-const MOST_FLOWS: u32 = 16384;
+pub(crate) const MOST_FLOWS: u32 = 16384;
 /// How long a connection is remembered in which the container says nothing: TCP, and all else.
 const IDLE_TCP: Duration = Duration::from_secs(2 * 3600);
 const IDLE_OTHER: Duration = Duration::from_secs(180);
 /// The protocols with ports, and how long a connection of each is remembered.
-const WITH_PORTS: [(Transport, Duration); 3] = [
+pub(crate) const WITH_PORTS: [(Transport, Duration); 3] = [
     (Transport::Tcp, IDLE_TCP),
     (Transport::Udp, IDLE_OTHER),
     (Transport::Sctp, IDLE_OTHER),
@@ -34,8 +35,11 @@ pub(crate) const POLICY: &str = "policy";
 const ACCEPTED: &str = "accepted";
 /// The networks of the container's links, whose other members are closed.
 const NETWORKS: &str = "networks";
-const FLOWS: &str = "flows";
+pub(crate) const FLOWS: &str = "flows";
 pub(crate) const NOTES: &str = "noted";
+
+/// The sources of answers about names.
+pub(crate) const ANSWERERS: [Answerer; 2] = [Answerer::Server, Answerer::Records];
 
 pub(crate) fn incoming(link: &EgressLink) -> String {
     format!("from-{}", link.outside)
@@ -89,6 +93,7 @@ impl Egress {
         for name in [NETWORKS, POLICY, ACCEPTED, REFUSED] {
             rules.chain(&family.chain(name), None);
         }
+        self.renewing(family, rules);
         accepted(family, rules);
         refused(family, rules);
         self.policy(family, rules);
@@ -113,6 +118,7 @@ impl Egress {
             rules.chain(&outgoing(link), hook(nft::EGRESS, false));
             for family in self.families {
                 from_container(family, link, &incoming(link), rules);
+                self.renewed_by(family, (link, &outgoing(link)), rules);
                 to_container(family, link, &outgoing(link), rules);
             }
         }
@@ -134,11 +140,12 @@ impl Egress {
             set(family.set(NOTES), &family.note_key(), true, MOST_NOTED),
         ];
         for service in 0..self.services.len() {
-            for answerer in [Answerer::Server, Answerer::Records] {
+            for answerer in ANSWERERS {
                 let name = set_of(answerer, service, family);
                 sets.push(set(name, &[family.address_type], false, MOST_ADDRESSES));
             }
         }
+        sets.extend(self.used_sets(family));
         sets
     }
 
@@ -185,12 +192,15 @@ impl Egress {
 
     fn allow_names(&self, answerer: Answerer, family: &Family, chain: &str, rules: &mut Rules<'_>) {
         for (number, service) in self.services.iter().enumerate() {
-            for matched in service.matches() {
-                rules.add(chain, |list| {
-                    rule::service(list, matched);
-                    family.lookup_destination(list, &set_of(answerer, number, family));
-                    verdict::goto(list, &family.chain(ACCEPTED));
-                });
+            let used = self.is_renewed().then(|| used_of(answerer, number, family));
+            for set in std::iter::once(set_of(answerer, number, family)).chain(used) {
+                for matched in service.matches() {
+                    rules.add(chain, |list| {
+                        rule::service(list, matched);
+                        family.lookup_destination(list, &set);
+                        verdict::goto(list, &family.chain(ACCEPTED));
+                    });
+                }
             }
         }
     }
@@ -324,7 +334,7 @@ fn refuse_these<'a>(
 }
 
 /// The requests of a transaction, to which rules are added.
-struct Rules<'a> {
+pub(crate) struct Rules<'a> {
     table: &'a str,
     /// Whether the table has nothing yet.
     is_fresh: bool,
@@ -333,14 +343,14 @@ struct Rules<'a> {
 
 impl Rules<'_> {
     /// Makes a chain without rules, whatever was there before.
-    fn chain(&mut self, name: &str, hook: Option<(u32, &str, bool)>) {
+    pub(crate) fn chain(&mut self, name: &str, hook: Option<(u32, &str, bool)>) {
         self.requests.push(nft::chain(self.table, name, hook));
         if !self.is_fresh {
             self.requests.push(nft::empty_chain(self.table, name));
         }
     }
 
-    fn add(&mut self, chain: &str, fill: impl FnOnce(&mut Request)) {
+    pub(crate) fn add(&mut self, chain: &str, fill: impl FnOnce(&mut Request)) {
         let mut request = Request::new(NFT_MSG_NEWRULE, &header(NETDEV)).flags(NLM_F_CREATE | NLM_F_APPEND);
         request.name(filter::NFTA_RULE_TABLE, self.table);
         request.name(filter::NFTA_RULE_CHAIN, chain);

@@ -19,6 +19,7 @@ mod conntrack;
 mod device;
 mod egress;
 mod egress_first;
+mod egress_kept;
 mod egress_neighbour;
 mod egress_rule;
 mod egress_table;

@@ -30,7 +30,7 @@ pub struct Answers {
 impl Answers {
     /// The resolver of a container with these addresses, which hears nothing yet; `None` of one that has none.
     pub fn of(home: &Home, id: &ContainerId, options: &RunOptions, endpoints: &[Endpoint]) -> Option<Self> {
-        let policy = options.egress.as_ref().filter(|_| !endpoints.is_empty());
+        let policy = super::egress::policy_of(options).filter(|_| !endpoints.is_empty());
         (names::are_named(endpoints) || policy.is_some()).then(|| Self {
             names: NetworkNames {
                 home: home.clone(),

@@ -1,6 +1,6 @@
 //! The network of a container that names none.
 
-use super::{NetworkFault, PublishFault, egress, join};
+use super::{NetworkFault, PublishFault, egress_check, join};
 use crate::{EngineError, Home};
 use tote_bundle::{ContainerId, DEFAULT_NETWORK, Image, NetworkMode, RunOptions};
 use tote_state::config::{NetworkUser, network_of};
@@ -29,13 +29,13 @@ fn choose_network(
     options: &mut RunOptions,
     given: &mut Vec<(String, String)>,
 ) -> Result<(), EngineError> {
-    egress::check(options)?;
+    egress_check::check(options)?;
     let needs_one = !options.published.is_empty() || options.publish_all || options.egress.is_some();
     if options.network != NetworkMode::None {
         return Ok(());
     }
     if given.iter().any(|(option, _)| option == "network") {
-        egress::check_none(options)?;
+        egress_check::check_none(options)?;
         return if needs_one {
             Err(PublishFault::Nowhere.into())
         } else {

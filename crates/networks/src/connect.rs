@@ -319,7 +319,7 @@ fn hold(
     (id, options): (&ContainerId, &RunOptions),
     (state, joined): (&mut State, &mut Joined),
 ) -> Result<(), EngineError> {
-    let Some(policy) = &options.egress else {
+    let Some(policy) = egress::policy_of(options) else {
         return Ok(());
     };
     joined.endpoints.iter_mut().for_each(|one| one.egress = true);

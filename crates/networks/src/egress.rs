@@ -3,7 +3,6 @@
 //! The rules are made with the links, before the program runs. The process that watches the container opens addresses as it
 //! answers for names, and makes the rules again where another program has flushed them.
 
-use super::TrafficFault;
 use super::asker;
 use super::endpoint::Endpoint;
 use super::inside;
@@ -18,7 +17,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use tote_bundle::{ContainerId, EgressPolicy, EgressService, EgressTarget, NetworkMode, RunOptions};
+use tote_bundle::{ContainerId, EgressKeep, EgressPolicy, EgressService, EgressTarget, RunOptions};
 use tote_network::{
     Answerer, Egress, EgressLink, FilterEvents, FirstAttempts, Inside, Mac, Place, Service, Transport,
     is_special,
@@ -26,61 +25,24 @@ use tote_network::{
 use tote_resolver::{Heard, Hearing};
 use tote_sys::{Errno, best_effort};
 
-/// How long an address stays open at least: a client connects after it has got the answer.
+/// The shortest lifetime of an answer: a client connects after it has got it.
 const SHORTEST: Duration = Duration::from_secs(10);
-/// How long it stays open at most.
+/// The longest one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// The most addresses that are opened again after a flush.
 const MOST_KEPT: usize = 4096;
 
-/// Refuses a policy that could not be held.
-///
-/// # Errors
-/// [`TrafficFault::Egress`].
-pub(crate) fn check(options: &RunOptions) -> Result<(), TrafficFault> {
-    if options.egress.is_none() {
-        return Ok(());
-    }
-    let reason = if options.pod.is_some() && !options.infra {
-        "members of a pod share one network: give --egress to pod create"
-    } else if options.network == NetworkMode::Host {
-        "with --network host it has this machine's own links"
-    } else if matches!(options.network, NetworkMode::Container(_)) {
-        "with --network container:NAME it has the links of the other container, and the policy of that one"
-    } else if options.host.dns.iter().any(IpAddr::is_loopback) {
-        "a server of --dns at a loopback address would be the container's own, and open what it likes"
-    } else {
-        return Ok(());
-    };
-    Err(TrafficFault::Egress(reason))
-}
+/// The destinations of a policy, and how long their names' addresses stay open.
+pub(crate) type Policy<'a> = (&'a EgressPolicy, EgressKeep);
 
-/// Refuses a policy of steps of a build that would not hold it.
-///
-/// # Errors
-/// [`TrafficFault::Egress`].
-pub fn check_step(options: &RunOptions) -> Result<(), TrafficFault> {
-    match options.network {
-        NetworkMode::None => check_none(options),
-        _ => check(options),
-    }
-}
-
-/// Refuses a policy with `--network none`.
-///
-/// # Errors
-/// [`TrafficFault::Egress`].
-pub(crate) fn check_none(options: &RunOptions) -> Result<(), TrafficFault> {
-    match &options.egress {
-        Some(_) => Err(TrafficFault::Egress(
-            "with --network none it connects nowhere: leave --egress out",
-        )),
-        None => Ok(()),
-    }
+/// The policy that options say.
+pub(crate) fn policy_of(options: &RunOptions) -> Option<Policy<'_>> {
+    let keep = options.egress_keep.unwrap_or_default();
+    options.egress.as_ref().map(|policy| (policy, keep))
 }
 
 /// Has the links of a container made with the rules of its policy.
-pub(crate) fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined) {
+pub(crate) fn hold(id: &ContainerId, policy: Policy<'_>, joined: &mut Joined) {
     for endpoint in &mut joined.endpoints {
         endpoint.egress = true;
     }
@@ -97,7 +59,7 @@ pub(crate) fn hold(id: &ContainerId, policy: &EgressPolicy, joined: &mut Joined)
 /// [`EngineError::Kernel`].
 pub(super) fn hold_further(
     id: &ContainerId,
-    policy: &EgressPolicy,
+    policy: Policy<'_>,
     (all, joined): (&[Endpoint], &mut Joined),
 ) -> Result<(), EngineError> {
     let further = rules(id, policy, all).further_rules(&ends(all), &ends(&joined.endpoints));
@@ -122,7 +84,7 @@ pub(crate) fn remove(id: &ContainerId) -> Result<(), EngineError> {
     })
 }
 
-fn rules(id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Egress {
+fn rules(id: &ContainerId, (policy, keep): Policy<'_>, endpoints: &[Endpoint]) -> Egress {
     let places = policy.entries.iter().filter_map(|entry| match entry.target {
         EgressTarget::Range { address, prefix } => Some(Place {
             address,
@@ -134,7 +96,7 @@ fn rules(id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Egr
     let services = policy.services().into_iter().map(service);
     let has_ipv6 = endpoints.iter().any(|endpoint| endpoint.ipv6.is_some());
     let open = (places.collect(), services.collect());
-    Egress::new(id.as_str(), open, (policy.log, has_ipv6))
+    Egress::new(id.as_str(), open, keep.0, (policy.log, has_ipv6))
 }
 
 /// The host's ends of a container's links.
@@ -165,7 +127,7 @@ struct Held {
 }
 
 impl Held {
-    fn of(id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
+    fn of(id: &ContainerId, policy: Policy<'_>, endpoints: &[Endpoint]) -> Self {
         Self {
             egress: rules(id, policy, endpoints),
             links: ends(endpoints),
@@ -179,6 +141,7 @@ pub(crate) struct Gate {
     home: Home,
     id: ContainerId,
     policy: EgressPolicy,
+    keep: EgressKeep,
     services: Vec<EgressService>,
     held: RefCell<Held>,
     /// Until when names have opened an address.
@@ -191,13 +154,15 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn of(home: &Home, id: &ContainerId, policy: &EgressPolicy, endpoints: &[Endpoint]) -> Self {
+    pub(crate) fn of(home: &Home, id: &ContainerId, of: Policy<'_>, endpoints: &[Endpoint]) -> Self {
+        let (policy, keep) = of;
         Self {
             home: home.clone(),
             id: id.clone(),
             policy: policy.clone(),
+            keep,
             services: policy.services(),
-            held: RefCell::new(Held::of(id, policy, endpoints)),
+            held: RefCell::new(Held::of(id, of, endpoints)),
             open: RefCell::default(),
             asked: RefCell::new(AskedNames::begin(home, id)),
             inside: OnceCell::new(),
@@ -312,7 +277,7 @@ impl Gate {
         address: IpAddr,
         lifetime: Duration,
     ) -> bool {
-        let lifetime = lifetime.clamp(SHORTEST, LONGEST);
+        let lifetime = lifetime.clamp(SHORTEST, LONGEST) + self.keep.0;
         services.iter().all(|service| {
             let Some(place) = self.services.iter().position(|own| own == service) else {
                 return false;
@@ -412,7 +377,7 @@ impl Gate {
             return false;
         }
         self.held
-            .replace(Held::of(&self.id, &self.policy, &state.networks));
+            .replace(Held::of(&self.id, (&self.policy, self.keep), &state.networks));
         true
     }
 

@@ -79,7 +79,7 @@ pub fn join(
     }
     keep_one_way_out(&mut joined);
     driver::check(options, &joined.endpoints)?;
-    if let Some(policy) = &options.egress {
+    if let Some(policy) = egress::policy_of(options) {
         egress::hold(id, policy, &mut joined);
     }
     if let Some(first) = joined.endpoints.first_mut() {

@@ -13,6 +13,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tote_bundle::{ContainerId, EgressPolicy, NetworkMode};
 use tote_network::{Egress, Noted};
 use tote_records::look::moment;
@@ -187,7 +188,7 @@ pub(crate) fn keep(home: &Home, id: &ContainerId) {
 /// The destinations that the rules of a container have noted.
 fn noted(home: &Home, id: &ContainerId) -> Vec<RefusedDestination> {
     let look = || {
-        let egress = Egress::new(id.as_str(), Default::default(), (false, true));
+        let egress = Egress::new(id.as_str(), Default::default(), Duration::ZERO, (false, true));
         let now = now();
         let noted = egress.noted().unwrap_or_default();
         let lines = noted.iter().map(|one| RefusedDestination::of(one, now).line());

@@ -1,6 +1,7 @@
 //! Errors of options that describe networks.
 
 use crate::egress::EgressError;
+use crate::egress_keep::EgressKeepError;
 use crate::host::HostError;
 use crate::network::NetworkModeError;
 use crate::port::PortError;
@@ -23,4 +24,7 @@ pub enum NetworkingError {
     /// `--egress`.
     #[error(transparent)]
     Egress(#[from] EgressError),
+    /// `--egress-keep`.
+    #[error(transparent)]
+    EgressKeep(#[from] EgressKeepError),
 }

@@ -137,12 +137,13 @@ A RUN of a foreign image needs an interpreter for it in `/proc/sys/fs/binfmt_mis
 };
 
 /// Options for the container of every RUN, named as for `run`.
-pub(crate) const OF_CONTAINERS: [&str; 21] = [
+pub(crate) const OF_CONTAINERS: [&str; 22] = [
     "isolation",
     "network",
     "add-host",
     "dns",
     "egress",
+    "egress-keep",
     "volume",
     "device",
     "cap-add",
@@ -181,6 +182,7 @@ static CONTAINERS: Group = Group {
                 "The lists are those of `tote run --egress`. A RUN with a network of its own line, `--network=none` or `=host`, has no \
                  policy or is refused. Images and files that the build itself fetches are not concerned.",
             ),
+        Opt::value("egress-keep", "TIME", "Leave addresses of names open for this long after the answer and the last packet").default("10m"),
         Opt::list(
             "volume",
             "SOURCE:TARGET[:OPTIONS]",

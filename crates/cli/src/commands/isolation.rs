@@ -261,8 +261,14 @@ pub(crate) static NETWORK: Group = Group {
                 "A destination is a name (`example.org`, `*.example.org`), an address or a network, with `:PORT` behind it and `tcp:`, \
                  `udp:` or `sctp:` before it if need be. `@FILE` has a list, with comments behind `#`; `log` refuses nothing, and `tote logs --egress` \
                  prints the list. Addresses are open as long as the \
-                 answers for their name last; private addresses, metadata and this machine are closed unless they are given as \
+                 answers for their name last, and for `--egress-keep` behind that; private addresses, metadata and this machine are closed unless they are given as \
                  addresses. `alias:NAME` lets a name be an alias of any other. Without `--network` the container is in `bridge`.",
+            ),
+        Opt::value("egress-keep", "TIME", "Leave addresses of names open for this long after the answer and the last packet")
+            .default("10m")
+            .details(
+                "Programs keep addresses for longer than the answers last: give as long as one keeps them without a connection. \
+                 A connection keeps its address open while the other side speaks. With 0 an address is closed when its answer ends.",
             ),
         Opt::list("expose", "PORT[-PORT][/PROTOCOL]", "Document that the container listens on these ports")
             .details("The port is published only with `--publish-all`; `tote inspect` shows it."),

@@ -239,7 +239,7 @@ try allow:alias.test,evil.test:443 alias.test
 try allow:metadata.test,private.test,host.test metadata.test private.test host.test
 try allow:private.test,192.168.77.10 private.test
 # An address is open as long as the answer lasts, and a connection that is there for longer.
-tote run --rm --egress allow:good.test "$IMAGE" perl -MIO::Socket::INET -e '
+tote run --rm --egress allow:good.test --egress-keep 0 "$IMAGE" perl -MIO::Socket::INET -e '
 $u = IO::Socket::INET->new(PeerAddr => "good.test", PeerPort => 443, Proto => "udp"); $u->send("a"); $u->recv($m, 9); print "$m\n";
 for (1 .. 300) { select undef, undef, undef, 0.1; last unless IO::Socket::INET->new("198.51.100.9:80"); $open = $_ } print $open > 50 && $open < 290 ? "closed later\n" : "$open\n";
 $u->send("b"); $u->recv($m, 9); print "$m\n"; print IO::Socket::INET->new("good.test:80") ? "open again\n" : "$!\n"'

@@ -52,7 +52,11 @@ pub fn container_details(of: &ContainerDetails) -> Value {
                 "Process": one.process.clone().unwrap_or_default(),
             })
         });
-        let egress = json!({ "Policy": policy.to_string(), "Refused": refused.collect::<Vec<_>>() });
+        let egress = json!({
+            "Policy": policy.to_string(),
+            "Keep": options.egress_keep.unwrap_or_default().to_string(),
+            "Refused": refused.collect::<Vec<_>>(),
+        });
         value.insert("Egress".to_owned(), egress);
     }
     if options.vm.is_some()
