@@ -178,6 +178,10 @@ pub struct RunOptions {
     /// `--cpu-time`: processor time of all its processes together after which the caller kills the container; zero
     /// means no limit.
     pub cpu_time: Option<Duration>,
+    /// `--output-limit`: bytes of output after which the caller kills the container; `None` means no limit.
+    pub output_limit: Option<u64>,
+    /// `--report`: where the watching process writes how the container has ended and what it has used.
+    pub report: Option<String>,
     /// `--health-cmd` and its kin, `--no-healthcheck`.
     pub health: HealthOptions,
     /// `--restart`
@@ -325,6 +329,8 @@ impl RunOptions {
             "cidfile" => self.cidfile = Some(not_empty(value)?),
             "timeout" => self.timeout = Some(parse_seconds(value)?),
             "cpu-time" => self.cpu_time = Some(parse_seconds(value)?),
+            "output-limit" => self.output_limit = Some(parse_size(value)?).filter(|limit| *limit > 0),
+            "report" => self.report = Some(not_empty(value)?),
             "preserve-fds" => self.preserve_fds = parse_unsigned(value, 1 << 20)? as u32,
             _ => return Ok(false),
         }

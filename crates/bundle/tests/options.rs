@@ -49,6 +49,8 @@ fn process_options() {
         ("cidfile", "id"),
         ("timeout", "1.5"),
         ("cpu-time", "2"),
+        ("output-limit", "10k"),
+        ("report", "/verdict.json"),
         ("preserve-fds", "3"),
         ("sdnotify", "conmon"),
         ("cgroups", "split"),
@@ -72,6 +74,8 @@ fn process_options() {
     assert_eq!(options.annotations["c"], "d");
     assert_eq!(options.timeout.map(|timeout| timeout.as_millis()), Some(1500));
     assert_eq!(options.cpu_time.map(|time| time.as_secs()), Some(2));
+    assert_eq!(options.output_limit, Some(10240));
+    assert_eq!(options.report.as_deref(), Some("/verdict.json"));
     assert_eq!(options.preserve_fds, 3);
     assert_eq!(options.sdnotify, SdNotify::Conmon);
     assert_eq!(options.cgroups, CgroupsMode::Split);
@@ -206,6 +210,7 @@ fn refusals_name_option_and_value_and_what_is_right() {
         ("env", "=x", "invalid environment variable: =x"),
         ("entrypoint", "a\0b", "a NUL byte"),
         ("cidfile", "", "must not be empty"),
+        ("report", "", "must not be empty"),
     ] {
         let error = RunOptions::default().set(name, value).unwrap_err();
         let line = line(&error);

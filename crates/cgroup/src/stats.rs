@@ -75,8 +75,12 @@ impl MemoryStats {
 pub struct PidsStats {
     /// Number of processes and threads.
     pub current: u64,
+    /// Highest number so far; `None` before Linux 6.1.
+    pub peak: Option<u64>,
     /// Limit of that number; `None` if unlimited.
     pub limit: Option<u64>,
+    /// Times that a fork(2) failed at the limit.
+    pub failures: u64,
 }
 
 /// Transfers to and from one block device.
@@ -250,7 +254,9 @@ fn pids(dir: &Dir, pids: &mut PidsStats) {
     if let Some(current) = dir.number("pids.current") {
         *pids = PidsStats {
             current,
+            peak: dir.number("pids.peak"),
             limit: dir.number("pids.max"),
+            failures: value(&dir.read("pids.events").unwrap_or_default(), "max"),
         };
     }
 }

@@ -283,6 +283,8 @@ pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
             let value = match option.long {
                 "volume" => absolute_source(&value),
                 "mount" => absolute_mount(&value),
+                // The process that writes it is in another directory.
+                "report" => absolute_path(&value),
                 _ => value.into_owned(),
             };
             given.push((option.long.to_owned(), value));
@@ -395,6 +397,11 @@ fn absolute_mount(value: &str) -> String {
         .iter()
         .map(|field| absolute(field).unwrap_or_else(|| (*field).to_owned()));
     fields.collect::<Vec<_>>().join(",")
+}
+
+/// Makes the path of a file to write absolute.
+fn absolute_path(value: &str) -> String {
+    std::path::absolute(value).map_or_else(|_| value.to_owned(), |path| path.display().to_string())
 }
 
 /// Makes the source of a `--volume` such as `./data:/x` absolute, as docker's command line does.

@@ -279,6 +279,6 @@ fn end(outcome: Outcome) -> End {
         Outcome::Exited(code) => End::Code((code & 0xff) as u8),
         Outcome::Signaled(number) => End::Signal((number & 0x7f) as u8),
         // Nothing here has such a limit, or insists.
-        Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::Insisted => End::Signal(9),
+        Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::OutputOver | Outcome::Insisted => End::Signal(9),
     }
 }

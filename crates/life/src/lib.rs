@@ -13,6 +13,7 @@
 pub mod changes;
 pub mod container;
 mod creation;
+mod end_report;
 pub mod exec;
 pub mod health;
 pub mod pod;

@@ -2,10 +2,11 @@
 
 use crate::container::claim::FirstProcess;
 use crate::container::foreground::FrontDoor;
-use crate::container::succession::{self, Estate};
-use crate::container::{self, Attaching, Claim, Entry, ProcessId, State, Status, fault};
+use crate::container::succession::{self, Belongings};
+use crate::container::{self, Attaching, Claim, EndedBy, Entry, ProcessId, State, Status, fault};
+use crate::end_report::{self, EndReport, LastFacts};
 use crate::exec::Inside;
-use crate::finished::Finished;
+use crate::finished::{Finished, over};
 use crate::init::Notify;
 use crate::network::{Answers, FrontAnswers};
 use crate::prepared::Prepared;
@@ -20,8 +21,8 @@ use std::time::Duration;
 use tote_bundle::{ContainerId, RunOptions, SeccompChoice};
 use tote_monitor::Door;
 use tote_runtime::{
-    Aside, DetachKeys, Ended, Foreground, Leave, Left, Observer, Outcome, Parting, RawMode, RuntimeError,
-    Stdio, Timings, may_be_left,
+    Aside, DetachKeys, Ended, Foreground, Leave, Left, Observer, Parting, RawMode, RuntimeError, Stdio,
+    Timings, may_be_left,
 };
 use tote_sandbox::Plan;
 use tote_spec::Spec;
@@ -81,16 +82,20 @@ fn run_with(
     let (id, is_kept) = (prepared.entry.container.id.clone(), prepared.entry.kept);
     note_groups(home, &prepared.entry, &claim)?;
     let (options, plan, source) = (&prepared.options, &prepared.plan, &prepared._source);
-    let at_once = options.init || plan.pid_namespace.is_some();
-    let title = title(&prepared.entry, source, at_once);
+    let mut report = EndReport::of(options)?;
+    let title = title(
+        &prepared.entry,
+        source,
+        options.init || plan.pid_namespace.is_some(),
+    );
     let (mut notify, mut held) = (prepared.notify, (prepared.member, prepared.volumes));
-    let (entry, claim) = (RefCell::new(prepared.entry), RefCell::new(Some(claim)));
+    let own = Belongings::of(prepared.entry, claim);
     // Off the way to the program: the new process still mounts while this is written, and waits for it only then.
     let mut born = |pid: u32, groups: Option<String>| {
         // Without it the container is still found by its id; only its process is not.
-        if let Some(claim) = &*claim.borrow() {
+        if let Some(claim) = &*own.claim.borrow() {
             let about = (claim, &prepared.spec, options, first);
-            best_effort(note_birth(home, &mut entry.borrow_mut(), about, pid, groups));
+            best_effort(note_birth(home, &mut own.entry.borrow_mut(), about, pid, groups));
         }
         held = (None, VolumeHold::default());
     };
@@ -99,37 +104,27 @@ fn run_with(
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = (follow && options.interactive).then(RawMode::enter).transpose()?;
     let how = how.filter(|_| raw.is_some() && !is_kept && notify.is_none() && may_be_left(plan));
-    let (left_door, left_answers) = (RefCell::new(None), RefCell::new(None));
     let connection = RefCell::new(None);
     let mut leave = |left: &mut Option<Left>, why: Leave| {
-        let estate = || Estate {
-            entry: entry.borrow().clone(),
-            options,
-            spec: &prepared.spec,
-            init: &prepared.init,
-            claim: claim.take(),
-            door: left_door.take(),
-            answers: left_answers.take(),
-        };
-        connection.replace(succession::hand_over(home, &id, (left, why), estate)?);
-        // A waiting command sees the connection closed when the monitor has closed its own.
-        drop((left_door.take(), left_answers.take()));
+        let about = (options, &prepared.spec, &prepared.init);
+        connection.replace(own.hand_over(home, &id, (left, why), about)?);
         Ok(())
     };
     let mut leaves_cgroup = false;
     let observer = Observer {
         born: &mut born,
         runs: &mut runs,
-        warn,
+        warn: &mut *warn,
         leave: &mut leave,
         stays: &mut || leaves_cgroup = true,
     };
-    let mut front_door = FrontDoor::new(home, &id, &left_door);
-    let answers = Answers::of(home, &id, options, &entry.borrow().state.networks);
-    let mut answers = FrontAnswers::new(answers, &left_answers);
+    let mut front_door = FrontDoor::new(home, &id, &own.door);
+    let answers = Answers::of(home, &id, options, &own.entry.borrow().state.networks);
+    let mut answers = FrontAnswers::new(answers, &own.answers);
     let door = (!is_kept).then_some(&mut front_door);
     let mut asides = asides(notify.as_mut(), door, &mut answers);
-    asides.extend(others.into_iter().map(|other| other as &mut dyn Aside));
+    let more = others.into_iter().map(|other| other as &mut dyn Aside);
+    asides.extend(more.chain(report.as_mut().map(|report| report as &mut dyn Aside)));
     let begun = (prepared.cgroup.as_ref(), prepared.network.as_ref());
     let keys = how.map(Attaching::keys).transpose()?;
     let ends = (stdio, follow, asides);
@@ -137,13 +132,16 @@ fn run_with(
     let result = tote_runtime::run(watched, timings.as_deref_mut(), observer);
     if let (Ok(Parting::Left(why)), Some(how)) = (&result, how) {
         // The monitor has the same lock.
-        drop(claim.take());
+        drop(own.claim.take());
         return succession::go_on(home, &id, (*why, connection.take()), how, raw);
     }
     drop(raw);
+    if let (Some(report), Ok(Parting::Ended(how))) = (report, &result) {
+        hand_in(home, report, &own.entry.borrow(), (how, options), warn);
+    }
     let told = (options, front_door.close(), timings);
-    let last = (claim.take(), leaves_cgroup);
-    end(home, entry.into_inner(), last, (result, due.take()), told)
+    let last = (own.claim.take(), leaves_cgroup);
+    end(home, own.entry.into_inner(), last, (result, due.take()), told)
 }
 
 /// Lets the new process mark its record if it waits for that. Returns where the process is when the parent writes the record.
@@ -227,7 +225,12 @@ fn end(
         Err(error) => Err(error.into()),
     };
     if let Some(claim) = claim {
-        put_away(home, entry, ended.as_ref().ok(), (claim, leaves_cgroup));
+        put_away(
+            home,
+            entry,
+            (ended.as_ref().ok(), options),
+            (claim, leaves_cgroup),
+        );
     }
     timings
         .into_iter()
@@ -273,7 +276,12 @@ fn given(limit: Option<Duration>) -> Option<Duration> {
 
 /// Leaves nothing of the container, or its record. Where its cgroup could not be removed the claim stays, unheld: by it the
 /// next command finds the cgroup.
-fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cgroup): (Claim, bool)) {
+fn put_away(
+    home: &Home,
+    entry: Entry,
+    (result, options): (Option<&Ended>, &RunOptions),
+    (claim, leaves_cgroup): (Claim, bool),
+) {
     let Entry {
         container,
         state,
@@ -290,7 +298,7 @@ fn put_away(home: &Home, entry: Entry, result: Option<&Ended>, (claim, leaves_cg
     if !kept || result.is_none() {
         container::discard(home, &container.id, &container.name, (claim, leaves_cgroup));
     } else {
-        let mut last = ended(state.clone(), result);
+        let mut last = ended(state.clone(), options, result);
         last.cgroup = state.cgroup.filter(|_| leaves_cgroup);
         // Its exit code is told all the same; the claim, unheld, says that there is something to look for.
         match last.write_last(home, &container.id) {
@@ -324,7 +332,7 @@ fn note_birth(
     let state = &mut entry.state;
     (state.status, state.started_at) = (Status::Running, now());
     (state.process, state.monitor) = (ProcessId::of(pid), own);
-    (state.boot, state.cgroup) = (container::boot(), groups);
+    (state.boot, state.cgroup, state.ended_by) = (container::boot(), groups, None);
     if entry.kept {
         tote_state::record::write(&home.container(&entry.container.id).join("config.json"), spec)?;
         return entry.state.write(home, &entry.container.id);
@@ -340,17 +348,33 @@ fn note_birth(
     Ok(())
 }
 
+/// Writes the report of a container that has ended. What was refused to it is noted in its networks, which it still has.
+fn hand_in(
+    home: &Home,
+    report: EndReport,
+    entry: &Entry,
+    (how, options): (&Ended, &RunOptions),
+    warn: &mut dyn FnMut(String),
+) {
+    let state = ended(entry.state.clone(), options, Some(how));
+    let last = LastFacts {
+        outcome: how.outcome,
+        refused: end_report::refused(home, &entry.container, options),
+    };
+    if let Err(error) = report.write(&entry.container, &state, &last) {
+        warn(tote_sys::chain(&error));
+    }
+}
+
 /// How it ended, for its record.
-fn ended(mut state: State, result: Option<&Ended>) -> State {
+fn ended(mut state: State, options: &RunOptions, result: Option<&Ended>) -> State {
     (state.status, state.finished_at) = (Status::Exited, now());
     (state.process, state.monitor, state.cgroup) = (None, None, None);
     state.networks.clear();
-    state.exit_code = match result.map(|ended| ended.outcome) {
-        Some(Outcome::Exited(code)) => code,
-        Some(Outcome::Signaled(signal)) => 128 + signal,
-        Some(Outcome::Insisted) => 137,
-        _ => 124,
-    };
-    state.oom_killed = result.is_some_and(|ended| ended.ooms > 0);
+    let Some(ended) = result else { return state };
+    state.exit_code = i32::from(ended.outcome.exit_code());
+    state.oom_killed = ended.ooms > 0;
+    state.ended_by = Some(EndedBy::of(ended.outcome, ended.ooms));
+    state.error = over(ended.outcome, options).unwrap_or_default();
     state
 }

@@ -24,6 +24,8 @@ pub struct Settings {
     /// Time for which a client may keep the container's output waiting, or stay silent after it has connected:
     /// [`PATIENCE`].
     pub patience: Duration,
+    /// Upper bound of the bytes that the container may write to its output: it is killed at the first byte beyond.
+    pub output_limit: Option<u64>,
 }
 
 /// Reasonable value of [`Settings::patience`].
@@ -82,6 +84,8 @@ pub struct Ended {
     pub exit: Exit,
     /// True if this process was asked to end it, by SIGTERM or SIGINT.
     pub asked_to_stop: bool,
+    /// True if it was killed because it has written more than [`Settings::output_limit`].
+    pub output_over: bool,
     /// Number of entries of the log that the disk did not take, since the log was opened.
     pub lost_entries: u64,
 }

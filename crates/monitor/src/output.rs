@@ -28,6 +28,37 @@ impl Kind {
     }
 }
 
+/// Rest of what a container may write to all of its streams.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quota {
+    left: Option<u64>,
+    is_exceeded: bool,
+}
+
+impl Quota {
+    /// Begins with that many bytes; `None` is without end.
+    pub(crate) fn new(left: Option<u64>) -> Self {
+        Self {
+            left,
+            is_exceeded: false,
+        }
+    }
+
+    /// Takes bytes that were read; returns how many of them are within the quota.
+    fn take(&mut self, length: usize) -> usize {
+        let Some(left) = &mut self.left else { return length };
+        let taken = usize::try_from(*left).map_or(length, |left| left.min(length));
+        *left -= taken as u64;
+        self.is_exceeded |= taken < length;
+        taken
+    }
+
+    /// True if more was read than it has.
+    pub(crate) fn is_exceeded(self) -> bool {
+        self.is_exceeded
+    }
+}
+
 /// Stream with the last bytes that were read from it.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -73,8 +104,8 @@ impl Output {
         pipe.unwrap_or(64 * 1024)
     }
 
-    /// Reads once, after the last chunk has been released. True if anything came.
-    pub(crate) fn read(&mut self, log: Option<&mut LogFile>) -> bool {
+    /// Reads once, after the last chunk has been released. True if anything came that is within the quota.
+    pub(crate) fn read(&mut self, quota: &mut Quota, log: Option<&mut LogFile>) -> bool {
         let Some(fd) = &self.fd else { return false };
         if self.unlogged.start > 0 {
             self.buffer.copy_within(self.unlogged.clone(), 0);
@@ -85,10 +116,11 @@ impl Output {
             // Without memory for the call the bytes stay where they are, for the next one.
             Err(Errno::AGAIN | Errno::INTR | Errno::NOMEM) => false,
             Ok(length @ 1..) => {
+                let length = quota.take(length);
                 self.chunk = start..start + length;
                 self.unlogged.end = self.chunk.end;
                 self.cut(log);
-                true
+                length > 0
             }
             // This is the end, or EIO of a terminal that no process has open.
             Ok(_) | Err(_) => {

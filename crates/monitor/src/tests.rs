@@ -18,6 +18,7 @@ const SETTINGS: Settings = Settings {
     stop_timeout: None,
     stdin_once: false,
     patience: PATIENCE,
+    output_limit: None,
 };
 
 const OUTPUT: Streams = Streams {

@@ -4,7 +4,7 @@ use crate::clients::{Clients, Heard, MOST_CLIENTS};
 use crate::frame::Size;
 use crate::input::Input;
 use crate::log::LogFile;
-use crate::output::{Kind, Output};
+use crate::output::{Kind, Output, Quota};
 use crate::{Chores, Container, Ended, Exit, Monitor, MonitorError, Verdict};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -69,6 +69,7 @@ pub(crate) struct Watch<'m, 'a> {
     asked_to_stop: bool,
     kill_at: Option<Instant>,
     rest_at: Option<Instant>,
+    quota: Quota,
     /// True if everything was given back that is not needed while nothing happens.
     rests: bool,
 }
@@ -84,6 +85,7 @@ impl<'m, 'a> Watch<'m, 'a> {
         };
         Ok(Self {
             running: container.map(Running::new).transpose().map_err(prepare)?,
+            quota: Quota::new(monitor.settings.output_limit),
             monitor,
             heard: [PollFlags::empty(); MOST_CLIENTS],
             asked_to_stop: false,
@@ -110,6 +112,7 @@ impl<'m, 'a> Watch<'m, 'a> {
         Ok(Ended {
             exit,
             asked_to_stop: self.asked_to_stop,
+            output_over: self.quota.is_exceeded(),
             lost_entries: self.monitor.log.as_ref().map_or(0, LogFile::lost),
         })
     }
@@ -272,12 +275,15 @@ impl<'m, 'a> Watch<'m, 'a> {
         let Monitor { clients, log, .. } = &mut *self.monitor;
         for (output, ready) in running.outputs.iter_mut().zip(ready.outputs) {
             let Some(output) = output else { continue };
-            if ready && output.read(log.as_mut()) {
+            if ready && output.read(&mut self.quota, log.as_mut()) {
                 self.rest_at = Some(now + QUIET);
                 if !clients.send(output.kind, output.chunk(), now) {
                     output.release();
                 }
             }
+        }
+        if self.quota.is_exceeded() {
+            self.signal(Signal::KILL.as_raw());
         }
     }
 
@@ -395,7 +401,7 @@ impl<'m, 'a> Watch<'m, 'a> {
                     wait_for(clients, patience);
                 }
                 output.release();
-                if left == 0 || !output.read(log.as_mut()) {
+                if left == 0 || !output.read(&mut self.quota, log.as_mut()) {
                     break;
                 }
                 left = left.saturating_sub(output.chunk().len());

@@ -160,7 +160,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(255),
         Outcome::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
-        Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::Insisted => 255,
+        Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::OutputOver | Outcome::Insisted => 255,
     }
 }
 
@@ -351,6 +351,7 @@ impl<'a> Cradle<'a> {
             terminal: self.terminal(),
             passes_files: true,
             attached: [true; 3],
+            output_limit: None,
         };
         let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the container"))?;
         plan::relay_line_ends(&mut self.expected.plan);

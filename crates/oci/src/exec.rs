@@ -112,6 +112,7 @@ pub fn exec(store: &Store, id: &Id, options: &ExecOptions, say: Say<'_>) -> Resu
             terminal,
             passes_files: true,
             attached: [true; 3],
+            output_limit: None,
         };
         let (stdio, ops) = Stdio::new(mode).map_err(OciError::kernel("make pipes for the process"))?;
         planned.insert_stdio(ops);

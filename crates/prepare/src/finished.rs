@@ -1,5 +1,6 @@
 //! Report of a container's end.
 
+use std::time::Duration;
 use tote_bundle::RunOptions;
 use tote_runtime::{BrokenStream, Ended, Insistence, Outcome};
 
@@ -40,31 +41,29 @@ pub fn finished(outcome: Outcome, ooms: u64, options: &RunOptions) -> Finished {
         };
         format!("out of memory{limit}: the kernel killed {ooms} of the container's processes")
     });
+    Finished {
+        exit_code: outcome.exit_code(),
+        reason: match outcome {
+            Outcome::Exited(_) | Outcome::Signaled(_) => oom,
+            Outcome::Insisted => Some(Insistence::WORDS.to_owned()),
+            Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::OutputOver => over(outcome, options),
+        },
+    }
+}
+
+/// Says which limit of these options an outcome is the end of.
+pub fn over(outcome: Outcome, options: &RunOptions) -> Option<String> {
+    let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
     match outcome {
-        Outcome::Exited(code) => Finished {
-            exit_code: u8::try_from(code & 0xff).unwrap_or(1),
-            reason: oom,
-        },
-        Outcome::Signaled(signal) => Finished {
-            exit_code: u8::try_from(128 + signal).unwrap_or(255),
-            reason: oom,
-        },
-        Outcome::TimedOut => Finished {
-            exit_code: 124,
-            reason: options
-                .timeout
-                .map(|limit| format!("the time limit of {} s is over", limit.as_secs_f64())),
-        },
-        Outcome::CpuTimeOver => Finished {
-            exit_code: 124,
-            reason: options
-                .cpu_time
-                .map(|limit| format!("the processor time of {} s is used up", limit.as_secs_f64())),
-        },
-        // It was killed for it.
-        Outcome::Insisted => Finished {
-            exit_code: 137,
-            reason: Some(Insistence::WORDS.to_owned()),
-        },
+        Outcome::TimedOut => {
+            seconds(options.timeout).map(|limit| format!("the time limit of {limit} s is over"))
+        }
+        Outcome::CpuTimeOver => {
+            seconds(options.cpu_time).map(|limit| format!("the processor time of {limit} s is used up"))
+        }
+        Outcome::OutputOver => options.output_limit.map(|limit| {
+            format!("the container has written more than {limit} bytes, the limit of its output")
+        }),
+        Outcome::Exited(_) | Outcome::Signaled(_) | Outcome::Insisted => None,
     }
 }

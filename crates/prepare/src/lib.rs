@@ -46,7 +46,7 @@ use tote_records::{
     mounted, pod, pool,
 };
 
-pub use finished::Finished;
+pub use finished::{Finished, over};
 pub use image_config::image_config;
 pub use init::HostInit;
 pub use prepared::Prepared;

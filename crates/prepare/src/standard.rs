@@ -22,6 +22,7 @@ pub fn stdio(options: &RunOptions) -> Result<(Stdio, Vec<tote_sys::Op>), EngineE
         passes_files: false,
         attached: [Stream::Stdin, Stream::Stdout, Stream::Stderr]
             .map(|stream| options.attach.is_empty() || options.attach.contains(&stream)),
+        output_limit: options.output_limit,
     };
     Stdio::new(mode).map_err(|source| EngineError::Kernel {
         attempt: "make pipes for the container's output",

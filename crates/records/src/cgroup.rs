@@ -100,7 +100,8 @@ fn plan(asked: &Asked<'_>, resources: &Resources) -> Result<Option<Planned>, Eng
     }
     let own_parent = !options.cgroup_parent.is_empty();
     let pod = asked.pod.as_ref().filter(|_| !own_parent);
-    let kept = kept || own_parent || pod.is_some();
+    // A report has figures where there are groups that count.
+    let kept = kept || own_parent || pod.is_some() || options.report.is_some();
     if options.cgroups == CgroupsMode::Split && !dry {
         let layout = Layout::read().map_err(MachineError::CgroupLayout)?;
         tote_cgroup::make_room(&layout, std::process::id()).map_err(MachineError::CgroupRoom)?;

@@ -223,6 +223,9 @@ impl Watch<'_, '_> {
                 return Ok(Stop::Made(Outcome::Insisted));
             }
             self.advance(&woken);
+            if self.foreground.stdio.exceeds_limit() {
+                return Ok(Stop::Made(Outcome::OutputOver));
+            }
             if woken.process && !woken.channel {
                 return Ok(Stop::Ended);
             }
@@ -273,6 +276,7 @@ impl Watch<'_, '_> {
             cgroup: self.newborn.cgroup.take(),
             console: self.console.take(),
             timeout: deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())),
+            output: self.foreground.stdio.output_left(),
         });
         self.foreground.asides.iter_mut().for_each(|aside| aside.leave());
         let gone = (self.observer.leave)(&mut left, leave);
@@ -363,8 +367,14 @@ impl Watch<'_, '_> {
         self.foreground.stdio.drain();
         for aside in &mut self.foreground.asides {
             aside.advance();
+            aside.end(self.newborn.cgroup.as_ref());
         }
-        Ok(status.into())
+        // The rest in its pipes counts, too: whether the limit ends it or it ends itself is not a matter of time.
+        Ok(if self.foreground.stdio.exceeds_limit() {
+            Outcome::OutputOver
+        } else {
+            status.into()
+        })
     }
 
     fn ooms(&self) -> u64 {

@@ -6,6 +6,7 @@
 //!   returned.
 //! - The crate decides neither names nor places: the caller passes the plan, the cgroup and the descriptors.
 
+mod allowance;
 mod attend;
 mod caller_signals;
 mod cgroup;

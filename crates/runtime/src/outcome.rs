@@ -44,6 +44,9 @@ pub trait Aside: std::fmt::Debug {
         false
     }
 
+    /// Called when the container has ended, and its cgroup is still there.
+    fn end(&mut self, _cgroup: Option<&Cgroup>) {}
+
     /// Called when another process is about to watch the container: puts everything that it needs where the process
     /// finds it.
     fn leave(&mut self) {}
@@ -104,6 +107,8 @@ pub struct Left {
     pub console: Option<OwnedFd>,
     /// Rest of its time limit.
     pub timeout: Option<Duration>,
+    /// Bytes that it may still write, if they are limited.
+    pub output: Option<u64>,
 }
 
 /// Way in which a process ended.
@@ -117,8 +122,24 @@ pub enum Outcome {
     TimedOut,
     /// Killed at its limit of processor time.
     CpuTimeOver,
+    /// Killed because it has written more than its limit.
+    OutputOver,
     /// Killed because the caller was asked to end for the third time.
     Insisted,
+}
+
+impl Outcome {
+    /// Returns docker's exit code; of a limit it is 124, as of timeout(1).
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Exited(code) => u8::try_from(code & 0xff).unwrap_or(1),
+            Self::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
+            Self::TimedOut | Self::CpuTimeOver | Self::OutputOver => 124,
+            // It was killed for it.
+            Self::Insisted => 137,
+        }
+    }
 }
 
 impl From<ExitStatus> for Outcome {

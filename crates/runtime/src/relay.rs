@@ -1,5 +1,6 @@
 //! Copies between the caller's descriptors and the container's.
 
+use crate::allowance::Allowance;
 use crate::{BrokenStream, DetachKeys};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -60,6 +61,8 @@ pub(crate) struct Copy {
     /// Keys by which the user at the terminal leaves.
     keys: Option<DetachKeys>,
     left: bool,
+    /// Limit of what comes from the container.
+    allowance: Option<Allowance>,
 }
 
 impl Copy {
@@ -73,11 +76,16 @@ impl Copy {
             broken: None,
             keys: None,
             left: false,
+            allowance: None,
         }
     }
 
     pub(crate) fn with_keys(self, keys: Option<DetachKeys>) -> Self {
         Self { keys, ..self }
+    }
+
+    pub(crate) fn within(self, allowance: Option<Allowance>) -> Self {
+        Self { allowance, ..self }
     }
 
     /// True if the keys were typed and all input before them has been passed on.
@@ -144,6 +152,9 @@ impl Copy {
     /// Reads once; true if anything came.
     fn fill(&mut self) -> bool {
         let Some(from) = &self.from else { return false };
+        if self.allowance.as_ref().is_some_and(Allowance::is_exceeded) {
+            return false;
+        }
         let room = if self.is_wide { WIDE } else { NARROW };
         self.pending.clear();
         self.gone = 0;
@@ -155,6 +166,9 @@ impl Copy {
                     let complete;
                     (self.pending, complete) = keys.pass(&self.pending);
                     self.left |= complete;
+                }
+                if let Some(allowance) = &self.allowance {
+                    allowance.spend(&mut self.pending);
                 }
                 if length >= room && !self.is_wide {
                     self.widen();

@@ -6,6 +6,7 @@
 //! network namespace that it was made in, where it can be connected anew. So a pipe stands between.
 
 use crate::DetachKeys;
+use crate::allowance::Allowance;
 use crate::relay::{Copy, End};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, OFlags, Stat};
@@ -24,12 +25,15 @@ pub struct StdioMode {
     pub passes_files: bool,
     /// Which of the three are the caller's (`--attach`); for the others the container opens its own `/dev/null`.
     pub attached: [bool; 3],
+    /// Upper bound of the bytes that the container may write to its output; outputs are not passed unchanged then.
+    pub output_limit: Option<u64>,
 }
 
 /// Caller's ends of the pipes and terminals between it and the container.
 #[derive(Debug, Default)]
 pub struct Stdio {
     pub(crate) copies: Vec<Copy>,
+    allowance: Option<Allowance>,
 }
 
 /// Standard stream of the caller that failed, so that the container's output or input is not complete.
@@ -92,7 +96,11 @@ impl Stdio {
     /// # Errors
     /// fstat(2)'s and pipe2(2)'s.
     pub fn new(mode: StdioMode) -> Result<(Self, Vec<Op>), Errno> {
-        let (mut stdio, mut ops) = (Self::default(), Vec::new());
+        let mut ops = Vec::new();
+        let mut stdio = Self {
+            allowance: mode.output_limit.map(Allowance::new),
+            ..Self::default()
+        };
         if mode.terminal {
             return Ok((stdio, ops));
         }
@@ -122,7 +130,14 @@ impl Stdio {
                 continue;
             }
             let end = End::Borrowed(number);
-            match mode.route(&end)? {
+            let (route, stat) = mode.route(&end)?;
+            // What is to be counted passes through this process.
+            let route = if mode.output_limit.is_some() {
+                Route::Relay
+            } else {
+                route
+            };
+            match (route, stat) {
                 (Route::Pass, _) => {}
                 (Route::Null, _) => ops.push(Op::NoOutput { number }),
                 (Route::Relay, stat) => {
@@ -146,7 +161,8 @@ impl Stdio {
     fn relay_output(&mut self, to: End) -> Result<OwnedFd, Errno> {
         let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
-        self.copies.push(Copy::new(End::Owned(ours), to));
+        let copy = Copy::new(End::Owned(ours), to).within(self.allowance.clone());
+        self.copies.push(copy);
         Ok(theirs)
     }
 
@@ -158,10 +174,9 @@ impl Stdio {
         keys: Option<DetachKeys>,
     ) -> Result<(), Errno> {
         rustix::io::ioctl_fionbio(master, true)?;
-        self.copies.push(Copy::new(
-            End::Owned(rustix::io::fcntl_dupfd_cloexec(master, 3)?),
-            End::Borrowed(1),
-        ));
+        let output = End::Owned(rustix::io::fcntl_dupfd_cloexec(master, 3)?);
+        let copy = Copy::new(output, End::Borrowed(1)).within(self.allowance.clone());
+        self.copies.push(copy);
         if interactive {
             let master = rustix::io::fcntl_dupfd_cloexec(master, 3)?;
             self.copies
@@ -173,6 +188,16 @@ impl Stdio {
     /// Copies what the container wrote before its end.
     pub(crate) fn drain(&mut self) {
         self.copies.iter_mut().for_each(Copy::drain);
+    }
+
+    /// True if the container has written more than its limit.
+    pub(crate) fn exceeds_limit(&self) -> bool {
+        self.allowance.as_ref().is_some_and(Allowance::is_exceeded)
+    }
+
+    /// Returns the bytes that the container may still write, if they are limited.
+    pub(crate) fn output_left(&self) -> Option<u64> {
+        self.allowance.as_ref().map(Allowance::left)
     }
 
     /// Returns the first of the caller's streams that failed.

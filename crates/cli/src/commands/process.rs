@@ -174,6 +174,26 @@ pub(crate) static LIFETIME: Group = Group {
              Time spent waiting does not, so a sleeping container lives on: see `--timeout`. \
              It takes a cgroup to count: where this user may make none, the limit has no effect.",
         ),
+        Opt::value(
+            "output-limit",
+            "SIZE",
+            "Limit of what the program writes to its output; the exit code is then 124",
+        )
+        .details(
+            "Standard output and standard error count together, as does a terminal. What comes within the limit is passed on and              logged; at the first byte beyond it the container is killed. Each start has the whole limit again. \
+             What `tote exec` writes does not count.",
+        ),
+        Opt::value(
+            "report",
+            "FILE",
+            "Write to this file how the container ended, and what it used: JSON",
+        )
+        .details(
+            "What ended it (`exit`, `signal`, `out-of-memory`, `timeout`, `cpu-time` or `output-limit`), and the kernel's figures: \
+             time, processor time, memory, processes, bytes of disks. The process that watches the container writes the file, \
+             so that nothing that the program prints, and no exit code, can say otherwise. The file is there only after the end; \
+             each end writes it anew. What was not counted is `null`.",
+        ),
     ],
 };
 

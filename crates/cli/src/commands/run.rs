@@ -145,7 +145,7 @@ const WHAT: [Positional; 3] = [
 pub(super) static RUN_STATUS: &[ExitStatus] = &[
     ExitStatus {
         status: "124",
-        about: "The limit of --timeout or --cpu-time was reached",
+        about: "The limit of --timeout, --cpu-time or --output-limit was reached",
     },
     ExitStatus {
         status: "125",

@@ -167,6 +167,7 @@ mod terminal;
 mod units;
 mod usage;
 mod user;
+mod verdicts;
 mod vm;
 mod vm_changes;
 mod vm_cp;
@@ -209,6 +210,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     command_lines::TESTS,
     known_lines::TESTS,
     reference::TESTS,
+    verdicts::TESTS,
     vm::TESTS,
     vm_changes::TESTS,
     vm_cp::TESTS,

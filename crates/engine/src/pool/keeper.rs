@@ -225,7 +225,7 @@ impl<'a> Keeper<'a> {
             match outcome {
                 Outcome::Exited(code) => taker.ended(code, false, ooms),
                 Outcome::Signaled(signal) => taker.ended(signal, true, ooms),
-                Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::Insisted => {}
+                Outcome::TimedOut | Outcome::CpuTimeOver | Outcome::OutputOver | Outcome::Insisted => {}
             }
         }
     }

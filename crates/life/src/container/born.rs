@@ -5,6 +5,7 @@ use super::ends::Ends;
 use super::limits::Limits;
 use super::report::Report;
 use super::state::{ProcessId, State, Status};
+use crate::end_report::EndReport;
 use crate::init::Notify;
 use crate::network::Answers;
 use crate::slim::Misses;
@@ -25,6 +26,7 @@ pub(crate) struct Running {
     pub notify: Option<Notify>,
     pub answers: Option<Answers>,
     pub misses: Option<Misses>,
+    pub report: Option<EndReport>,
     /// Reference to the image, which stays while this is held.
     pub _source: Option<crate::rootfs::Source>,
 }

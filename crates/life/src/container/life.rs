@@ -4,12 +4,14 @@ use super::born::{Running, bear, note_failure, running};
 use super::claim::Claim;
 use super::ends::Ends;
 use super::error::{LifeError, StartError};
+use super::last::{Last, announce_end, announce_start};
 use super::limits::{Limits, Tasks};
 use super::report::{Companion, Report};
 use super::socket::SOCKET;
 use super::state::change_state;
 use super::state::{ProcessId, State, Status, keep_room};
 use super::{Container, Entry, Health, erase, fault, restart, stopped};
+use crate::end_report::EndReport;
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::network::{Answers, Endpoint};
@@ -26,7 +28,6 @@ use tote_cgroup::Cgroup;
 use tote_monitor::{Listener, LogFile, Monitor, PATIENCE, Settings};
 use tote_runtime::{Created, Creation};
 use tote_spec::Spec;
-use tote_state::events::{Event, append};
 use tote_state::record::now;
 use tote_sys::best_effort;
 
@@ -126,6 +127,7 @@ impl<'a> Watcher<'a> {
                 None => Some(STOP_TIMEOUT),
             },
             stdin_once: options.interactive && !options.detach,
+            output_limit: options.output_limit,
             patience: PATIENCE,
         };
         let mut monitor = Monitor::new(listener, log, settings).map_err(LifeError::from)?;
@@ -294,6 +296,7 @@ impl<'a> Watcher<'a> {
         let (mut ends, ops) = Ends::new(&options)?;
         plan.insert_stdio(ops);
         let mut misses = Misses::of(&options, &_source, &mut plan)?;
+        let end_report = EndReport::of(&options)?;
         let creation = Creation {
             plan: &plan,
             cgroup: cgroup.as_ref(),
@@ -310,11 +313,12 @@ impl<'a> Watcher<'a> {
         tote_sys::close_inherited(if goes_on { self.init.descriptors() } else { 0 });
         let before = State {
             restart_count: restarts,
+            ended_by: None,
             health: entry.container.health.as_ref().map(|_| Health::default()),
             ..entry.state
         };
         let (created, state) = self.recorded(before, created)?;
-        self.announce_start(&entry.container, &state);
+        announce_start(self.home, &entry.container, &state);
         fault::point("running");
         // The notification comes before the end of the command that the init has started.
         if let Some(Err(warning)) = notify.as_ref().map(Notify::started) {
@@ -324,6 +328,7 @@ impl<'a> Watcher<'a> {
             notify,
             answers,
             misses,
+            report: end_report,
             limits: Limits::new(&options, created.cgroup.as_ref()),
             child: created.child,
             cgroup: created.cgroup,
@@ -357,6 +362,7 @@ impl<'a> Watcher<'a> {
             mut notify,
             mut answers,
             misses,
+            report: end_report,
             _source,
         } = running;
         answers.iter().for_each(Answers::prepare);
@@ -383,23 +389,22 @@ impl<'a> Watcher<'a> {
         if ended.as_ref().is_ok_and(|ended| ended.asked_to_stop) {
             stopped::mark_orderly(self.home, &self.id);
         }
-        let oom_killed = cgroup.as_ref().is_some_and(|cgroup| self.end_group(cgroup));
+        let options = container.run_options().unwrap_or_default();
+        let last =
+            Last::look(self.home, container, &options, cgroup.as_ref(), end_report).seen(&ended, &limits);
+        cgroup.iter().for_each(|cgroup| self.end_group(cgroup));
         fault::point("cgroup-gone");
         // The container is not worse for it.
         best_effort(misses.map_or(Ok(()), |misses| misses.note(self.home)));
         self.leave_networks(&state.networks);
         let left = RefCell::new(Vec::new());
         let note = |state: &mut State| {
-            match &ended {
-                Ok(ended) => state.exit_code = if limits.over() { 124 } else { ended.exit.code() },
-                Err(error) => (state.exit_code, state.error) = (255, error.to_string()),
-            }
+            last.note(state);
             (state.status, state.finished_at, state.paused) = (Status::Exited, now(), false);
             (state.process, state.monitor) = (None, None);
             state.cgroup = state.cgroup.take().filter(|_| self.leaves_cgroup);
             // It may have been connected with others since it began.
             left.replace(std::mem::take(&mut state.networks));
-            state.oom_killed = oom_killed;
         };
         // Other processes record health and pauses; without the file, the facts known here suffice.
         match change_state(self.home, &self.id, note) {
@@ -410,34 +415,16 @@ impl<'a> Watcher<'a> {
             }
         }
         fault::point("state-ended");
-        self.announce_end(container, &state, &left.take());
+        // No command waits that could be told; the record has the same facts.
+        best_effort(last.hand_in(container, &state));
+        announce_end(self.home, container, &state, &left.take());
         state
     }
 
-    /// Ends what is left in the container's cgroup. Returns whether the kernel killed there for lack of memory.
-    fn end_group(&mut self, cgroup: &Cgroup) -> bool {
-        let oom_killed = cgroup.oom_kills() > 0;
+    /// Ends what is left in the container's cgroup.
+    fn end_group(&mut self, cgroup: &Cgroup) {
         best_effort(cgroup.kill_all());
         self.leaves_cgroup = cgroup.remove().is_err();
-        oom_killed
-    }
-
-    /// Appends the events of the start of the container.
-    fn announce_start(&self, container: &Container, state: &State) {
-        let mut events = links_of(&self.id, &state.networks, "connect");
-        events.push(container.event("start"));
-        append(self.home, &events);
-    }
-
-    /// Appends the events of the end of the container.
-    fn announce_end(&self, container: &Container, state: &State, networks: &[Endpoint]) {
-        let mut events = Vec::new();
-        if state.oom_killed {
-            events.push(container.event("oom"));
-        }
-        events.push(container.event("die").with("exitCode", state.exit_code));
-        events.extend(links_of(&self.id, networks, "disconnect"));
-        append(self.home, &events);
     }
 
     /// Ends the monitor: waiting clients are told when the final state is reached.
@@ -457,12 +444,12 @@ impl<'a> Watcher<'a> {
             end(self.home, &self.id, claim);
         }
         crate::pod::member_ended(self.home, container);
-        let oom = if state.oom_killed && text.is_empty() {
-            format!("out of memory: the kernel killed processes of {}", self.name)
-        } else {
-            text.to_owned()
+        let reason = match text {
+            "" if state.oom_killed => format!("out of memory: the kernel killed processes of {}", self.name),
+            "" if state.ended_by.is_some() => state.error.clone(),
+            text => text.to_owned(),
         };
-        self.monitor.farewell(state.exit_code, &oom);
+        self.monitor.farewell(state.exit_code, &reason);
         // No client waits for the kernel any more.
         best_effort(crate::network::settle(self.home, &self.idle_networks));
     }
@@ -481,12 +468,4 @@ fn end(home: &Home, id: &ContainerId, claim: Claim) {
     best_effort(std::fs::remove_file(home.container(id).join(SOCKET)));
     claim.release();
     fault::point("released");
-}
-
-/// docker's events of a container's links.
-fn links_of(id: &ContainerId, networks: &[Endpoint], action: &str) -> Vec<Event> {
-    networks
-        .iter()
-        .map(|endpoint| endpoint.event(action, id))
-        .collect()
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tote_bundle::RunOptions;
 use tote_cgroup::Cgroup;
 use tote_monitor::{Chores, Verdict};
+use tote_runtime::Outcome;
 
 /// Shortest interval between checks of the processor time.
 const OFTEN: Duration = Duration::from_millis(10);
@@ -16,7 +17,7 @@ const OFTEN: Duration = Duration::from_millis(10);
 pub(crate) struct Limits {
     deadline: Option<Instant>,
     cpu: Option<(Duration, Cgroup, Instant)>,
-    over: bool,
+    over: Option<Outcome>,
 }
 
 impl Limits {
@@ -28,12 +29,12 @@ impl Limits {
         Self {
             deadline: given(options.timeout).and_then(|limit| now.checked_add(limit)),
             cpu: cpu.map(|(limit, cgroup)| (limit, cgroup, now + soonest(limit))),
-            over: false,
+            over: None,
         }
     }
 
-    /// True if the container was killed because of a limit.
-    pub(crate) fn over(&self) -> bool {
+    /// The limit because of which the container was killed.
+    pub(crate) fn over(&self) -> Option<Outcome> {
         self.over
     }
 }
@@ -96,15 +97,21 @@ impl Chores for Limits {
 
     fn perform(&mut self, now: Instant) -> Verdict {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
-            self.over = true;
+            self.over = Some(Outcome::TimedOut);
         }
         if let Some((limit, cgroup, check)) = &mut self.cpu
             && now >= *check
         {
             let left = limit.saturating_sub(Duration::from_nanos(cgroup.cpu_usage()));
-            self.over |= left == Duration::ZERO;
+            if left == Duration::ZERO {
+                self.over = Some(Outcome::CpuTimeOver);
+            }
             *check = now + soonest(left);
         }
-        if self.over { Verdict::Kill } else { Verdict::Live }
+        if self.over.is_some() {
+            Verdict::Kill
+        } else {
+            Verdict::Live
+        }
     }
 }

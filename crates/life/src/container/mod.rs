@@ -7,6 +7,7 @@ pub mod change;
 mod create;
 mod ends;
 mod erase;
+mod last;
 mod launch;
 mod life;
 mod limits;
@@ -37,8 +38,9 @@ pub use stop::{StopOptions, check_restart, kill, stop, wait};
 pub use sweep::sweep;
 pub use tote_monitor::{Entry as LogEntry, Stream as LogStream, Streams};
 pub use tote_records::container::{
-    Claim, Container, Entry, FAULT_POINTS, Health, HealthResult, HealthStatus, LifeError, LostRecord,
-    MountPoint, ProcessId, StartError, State, Status, StreamError, find, is_held, list, mounts, names, open,
+    Claim, Container, EndedBy, Entry, FAULT_POINTS, Health, HealthResult, HealthStatus, LifeError,
+    LostRecord, MountPoint, ProcessId, StartError, State, Status, StreamError, find, is_held, list, mounts,
+    names, open,
 };
 pub use tote_state::events::Event;
 

@@ -12,9 +12,11 @@ use super::life::{self, Watcher};
 use super::limits::Limits;
 use super::report::{Companion, Report, listen};
 use super::{Claim, Container, Entry, LifeError, ProcessId, State, fault};
+use crate::end_report::EndReport;
 use crate::network::Answers;
 use crate::{EngineError, Finished, Home, HostInit};
 use rustix::fd::OwnedFd;
+use std::cell::RefCell;
 use std::fs::File;
 use tote_bundle::{ContainerId, RunOptions};
 use tote_monitor::{Attendant, Door, Streams, pair};
@@ -22,9 +24,61 @@ use tote_runtime::{Leave, Left, RawMode};
 use tote_spec::Spec;
 use tote_sys::best_effort;
 
+/// Resources of a command that watches a container, which it hands to a monitor if it leaves.
+#[derive(Debug)]
+pub struct Belongings {
+    /// Record and state.
+    pub entry: RefCell<Entry>,
+    /// Claim on the container.
+    pub claim: RefCell<Option<Claim>>,
+    /// Connections of clients, once the command has left them.
+    pub door: RefCell<Option<Door>>,
+    /// Answers to questions for names, once the command has left them.
+    pub answers: RefCell<Option<Answers>>,
+}
+
+impl Belongings {
+    /// Returns those of a container that is about to start.
+    #[must_use]
+    pub fn of(entry: Entry, claim: Claim) -> Self {
+        Self {
+            entry: RefCell::new(entry),
+            claim: RefCell::new(Some(claim)),
+            door: RefCell::default(),
+            answers: RefCell::default(),
+        }
+    }
+
+    /// Does [`hand_over`] with them.
+    ///
+    /// # Errors
+    /// Those of [`hand_over`].
+    pub fn hand_over(
+        &self,
+        home: &Home,
+        id: &ContainerId,
+        (left, why): (&mut Option<Left>, Leave),
+        (options, spec, init): (&RunOptions, &Spec, &HostInit),
+    ) -> Result<Option<OwnedFd>, String> {
+        let estate = || Estate {
+            entry: self.entry.borrow().clone(),
+            options,
+            spec,
+            init,
+            claim: self.claim.take(),
+            door: self.door.take(),
+            answers: self.answers.take(),
+        };
+        let connection = hand_over(home, id, (left, why), estate)?;
+        // A waiting command sees the connection closed when the monitor has closed its own.
+        drop((self.door.take(), self.answers.take()));
+        Ok(connection)
+    }
+}
+
 /// Resources that a monitor inherits from the command that has watched the container.
 #[derive(Debug)]
-pub struct Estate<'a> {
+struct Estate<'a> {
     /// Record and state.
     pub entry: Entry,
     /// Options of the request.
@@ -45,7 +99,7 @@ pub struct Estate<'a> {
 ///
 /// # Errors
 /// Returns one line for people; the caller watches the container as before.
-pub fn hand_over<'a>(
+fn hand_over<'a>(
     home: &Home,
     id: &ContainerId,
     (left, why): (&mut Option<Left>, Leave),
@@ -177,6 +231,11 @@ fn succeed<'a>(
         ..entry.state
     };
     state.write(home, &container.id)?;
+    let options = &RunOptions {
+        timeout: left.timeout,
+        output_limit: left.output,
+        ..options.clone()
+    };
     let mut watcher = Watcher::new(home, &container, (options, spec, init), companion)?;
     fault::point("inherited");
     container.write(home)?;
@@ -186,12 +245,8 @@ fn succeed<'a>(
         watcher.monitor.take_over(door).map_err(LifeError::from)?;
         super::foreground::deafen(home, &container.id);
     }
-    let options = RunOptions {
-        timeout: left.timeout,
-        ..options.clone()
-    };
     let running = Running {
-        limits: Limits::new(&options, left.cgroup.as_ref()),
+        limits: Limits::new(options, left.cgroup.as_ref()),
         child: left.child,
         cgroup: left.cgroup,
         ends: Ends {
@@ -202,6 +257,7 @@ fn succeed<'a>(
         notify: None,
         answers,
         misses: None,
+        report: EndReport::of(options)?,
         _source: None,
     };
     Ok((watcher, (container, running), claim))

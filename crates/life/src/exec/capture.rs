@@ -1,6 +1,6 @@
 //! Process in a container with captured output, for checks.
 
-use super::{ExecError, Visit, exit_code, plan};
+use super::{ExecError, Visit, plan};
 use crate::EngineError;
 use crate::exec::Target;
 use crate::slim::Listening;
@@ -97,7 +97,7 @@ pub fn capture_planned(
     if !ended {
         best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
     }
-    let code = exit_code(reap(&child.pidfd)?);
+    let code = reap(&child.pidfd)?.exit_code();
     listener.read();
     Ok(Captured {
         code: ended.then_some(code),

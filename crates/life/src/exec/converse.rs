@@ -1,7 +1,7 @@
 //! Process whose streams this process reads and writes: one in a container, the first one of a machine's sandbox, or a copy of this one.
 
 use super::capture::reap;
-use super::{Target, Visit, exit_code};
+use super::{Target, Visit};
 use crate::EngineError;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -171,6 +171,6 @@ impl Conversation {
         let mut said = Vec::new();
         let read = self.errors.take(LONGEST).read_to_end(&mut said);
         read.map_err(|error| RuntimeError::Wait(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-        Ok((exit_code(reap(&self.pidfd)?), said))
+        Ok((reap(&self.pidfd)?.exit_code(), said))
     }
 }

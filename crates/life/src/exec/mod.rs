@@ -19,9 +19,8 @@ use std::time::Instant;
 use tote_bundle::{Capability, ExecContext, ExecOptions, ResolvedUser, exec_process, resolve_user};
 use tote_cgroup::{Cgroup, GroupPlace};
 use tote_runtime::{
-    Attendance, DetachKeys, Entry, ErrandError, Holder, Namespaces, Outcome, RawMode, Reception,
-    RuntimeError, Stdio, StdioMode, attend_or_leave, exec_beside, groups_allowed, host_facts,
-    security_module,
+    Attendance, DetachKeys, Entry, ErrandError, Holder, Namespaces, RawMode, Reception, RuntimeError, Stdio,
+    StdioMode, attend_or_leave, exec_beside, groups_allowed, host_facts, security_module,
 };
 use tote_sandbox::{Facts, Newcomer, Plan, SecurityModule, Stdin, Tools};
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
@@ -185,7 +184,7 @@ pub fn visit(
         }
         return Ok(Executed::Left);
     };
-    let code = exit_code(outcome);
+    let code = outcome.exit_code();
     happened.end(code);
     // The command ends now as well: the kernel takes back its memory and its descriptors in less time than this process gives them up
     // one by one, on pages that it has shared with the other.
@@ -302,6 +301,7 @@ fn attendance(
         terminal: options.tty,
         passes_files: false,
         attached: [true; 3],
+        output_limit: None,
     };
     let (stdio, ops) = Stdio::new(mode).map_err(failed)?;
     plan.insert_stdio(ops);
@@ -443,16 +443,6 @@ pub fn users(home: &Home, target: &Target, options: &ExecOptions) -> Result<Opti
     // Only the home directory is needed; an oversized group list is fine.
     let from = resolve_user(&own, &passwd, "").unwrap_or_default();
     Ok(Some((from, to)))
-}
-
-/// Converts an outcome to docker's exit code.
-fn exit_code(outcome: Outcome) -> u8 {
-    match outcome {
-        Outcome::Exited(code) => u8::try_from(code & 0xff).unwrap_or(1),
-        Outcome::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
-        Outcome::TimedOut | Outcome::CpuTimeOver => 124,
-        Outcome::Insisted => 137,
-    }
 }
 
 /// Events of the process, recorded while the program runs already.

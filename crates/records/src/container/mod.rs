@@ -15,6 +15,7 @@
 //! the next command that takes the claim records the correction.
 
 pub mod claim;
+mod ended_by;
 pub mod entry;
 pub mod error;
 mod failure;
@@ -35,6 +36,7 @@ pub mod stopped;
 mod stream_error;
 
 pub use claim::Claim;
+pub use ended_by::EndedBy;
 pub use entry::{Entry, LostRecord};
 pub use error::{LifeError, StartError, UndyingState};
 pub use failure::{failure_line, listen_failure};

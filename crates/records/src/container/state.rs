@@ -1,5 +1,6 @@
 //! State of a container.
 
+use super::ended_by::EndedBy;
 use super::live::is_held;
 use super::record_lock::Change;
 use super::stamp::{Stamp, StampedEnd};
@@ -107,7 +108,10 @@ pub struct State {
     pub exit_code: i32,
     /// True if the kernel killed one of its processes for lack of memory.
     pub oom_killed: bool,
-    /// Reason of a failed start, or of a failed watch; one line.
+    /// Reason of its end, unless that was a failed start or no process saw the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<EndedBy>,
+    /// Reason of a failed start, of a failed watch, or of an end by a limit; one line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
     /// Number of starts by the restart policy.

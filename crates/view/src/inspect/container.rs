@@ -108,6 +108,7 @@ fn state_of(state: &State) -> Value {
         "Pid": state.pid(),
         "ExitCode": state.exit_code,
         "Error": state.error,
+        "EndedBy": state.ended_by.filter(|_| !state.runs()),
         "StartedAt": moment(state.started_at),
         "FinishedAt": moment(state.finished_at),
     });
