@@ -256,6 +256,13 @@ pub(crate) fn pause(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineErro
     each_of(&wanted, |wanted| container::pause(home, wanted))
 }
 
+/// `tote network reload`.
+pub(crate) fn reload(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
+    each_of(&chosen(home, parsed, State::runs)?, |wanted| {
+        tote_engine::reload_network(home, wanted)
+    })
+}
+
 pub(crate) fn unpause(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let wanted = chosen(home, parsed, |state| state.paused)?;
     each_of(&wanted, |wanted| container::unpause(home, wanted))

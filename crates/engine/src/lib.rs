@@ -51,7 +51,8 @@ pub use network::{
     NetworkRange, NetworkRequest, NetworkRow, NetworkSelection, PortRecord, PrunedNetworks,
     RefusedDestination, RootlessFault, add_ports, connect as connect_network, create as create_network,
     disconnect as disconnect_network, egress_log, exists as has_network, inspect as inspect_network,
-    names as network_names, networks, prune as prune_networks, remove as remove_network, remove_ports,
+    names as network_names, networks, prune as prune_networks, reload as reload_network,
+    remove as remove_network, remove_ports, repair as repair_networks,
 };
 pub use pool::{
     FillRequest, Filled, Pool, PoolError, PoolRow, PoolRun, fill as fill_pool, names as pool_names, pools,

@@ -1,7 +1,7 @@
 //! A network as the kernel has it: a bridge, and the rules for what passes it.
 
 use crate::error::NetworkError;
-use crate::filter::{self, Chain, ForeignDrop, Hook};
+use crate::filter::{self, Chain, Hook};
 use crate::forwarding::{Exit, Protocol};
 use crate::link::{self, BridgeLink};
 use crate::link_state;
@@ -64,7 +64,7 @@ pub struct Uplink {
     pub mtu: u32,
     /// Whether its rules are new: others of the table may have been lost with the former ones.
     pub fresh: bool,
-    /// A line about connections that rules of another program end.
+    /// A line about connections that the kernel ends.
     pub warning: Option<String>,
 }
 
@@ -135,8 +135,6 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         if bridge.ipv6.is_some() && !forwarding::allow_own(bridge.name, Protocol::Ipv6).map_err(change)? {
             warning = Some(no_router(bridge.name));
         }
-        let dropped = filter::foreign_drop().map_err(read)?;
-        warning = dropped.map(|dropped| blocked(bridge.name, &dropped)).or(warning);
     }
     Ok(Uplink {
         bridge: index,
@@ -173,6 +171,12 @@ fn default_exits<A: Address>(socket: &Socket, protocol: Protocol) -> Result<Vec<
         .flat_map(|route| route.links)
         .filter_map(|index| index_to_name(socket, index).ok());
     Ok(names.map(|link| Exit { protocol, link }).collect())
+}
+
+/// The links that default routes of IPv4 lead out by.
+pub(crate) fn default_links(socket: &Socket) -> Result<Vec<String>, NetworkError> {
+    let exits = default_exits::<Ipv4Addr>(socket, Protocol::Ipv4)?;
+    Ok(exits.into_iter().map(|exit| exit.link).collect())
 }
 
 /// Lets packets of a network that is up pass by the links that lead out of the machine by now.
@@ -336,17 +340,6 @@ fn chains(bridge: &Bridge<'_>, is_led: bool) -> Vec<Chain> {
         chain(Hook::Postrouting, postrouting),
         chain(Hook::Raw, raw),
     ]
-}
-
-fn blocked(bridge: &str, dropped: &ForeignDrop) -> String {
-    let chain = &dropped.chain;
-    // docker keeps the rules there, and asks them before its own.
-    let room = dropped.room.as_ref().unwrap_or(chain);
-    format!(
-        "this machine's firewall (chain {chain}) drops what it does not know, so containers of {bridge} may reach nothing \
-         outside, and nobody their ports: let them pass with 'nft insert rule {room} iifname {bridge} accept' and 'nft insert rule {room} oifname \
-         {bridge} accept'"
-    )
 }
 
 fn no_router(bridge: &str) -> String {

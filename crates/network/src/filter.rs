@@ -1,5 +1,6 @@
 //! The table `tote` of the packet filter (nf_tables), which has the chains of every network that is up.
 
+use crate::foreign;
 use crate::netlink::{Attribute, Message, NLM_F_CREATE, Request, Socket, text};
 use crate::rule::{self, Expression, big};
 use tote_sys::Errno;
@@ -11,7 +12,7 @@ pub(crate) const NFT_MSG_NEWCHAIN: u16 = SUBSYSTEM | 3;
 const NFT_MSG_GETCHAIN: u16 = SUBSYSTEM | 4;
 const NFT_MSG_DELCHAIN: u16 = SUBSYSTEM | 5;
 pub(crate) const NFT_MSG_NEWRULE: u16 = SUBSYSTEM | 6;
-const NFT_MSG_DELRULE: u16 = SUBSYSTEM | 8;
+pub(crate) const NFT_MSG_DELRULE: u16 = SUBSYSTEM | 8;
 const NFT_MSG_GETGEN: u16 = SUBSYSTEM | 16;
 const NFNL_MSG_BATCH_BEGIN: u16 = 16;
 const NFNL_MSG_BATCH_END: u16 = 17;
@@ -24,17 +25,18 @@ pub(crate) const NFTA_TABLE_NAME: u16 = 1;
 pub(crate) const NFTA_CHAIN_TABLE: u16 = 1;
 pub(crate) const NFTA_CHAIN_NAME: u16 = 3;
 pub(crate) const NFTA_CHAIN_HOOK: u16 = 4;
-const NFTA_CHAIN_POLICY: u16 = 5;
+pub(crate) const NFTA_CHAIN_POLICY: u16 = 5;
 pub(crate) const NFTA_CHAIN_TYPE: u16 = 7;
 pub(crate) const NFTA_HOOK_HOOKNUM: u16 = 1;
 pub(crate) const NFTA_HOOK_PRIORITY: u16 = 2;
 pub(crate) const NFTA_RULE_TABLE: u16 = 1;
 pub(crate) const NFTA_RULE_CHAIN: u16 = 2;
 pub(crate) const NFTA_RULE_EXPRESSIONS: u16 = 4;
+pub(crate) const NFTA_RULE_USERDATA: u16 = 7;
 const NFPROTO_UNSPEC: u8 = 0;
 pub(crate) const NFPROTO_INET: u8 = 1;
 pub(crate) const NFPROTO_IPV4: u8 = 2;
-const NF_DROP: u32 = 0;
+pub(crate) const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 /// Length of `struct nfgenmsg` in bytes.
 pub(crate) const HEADER: usize = 4;
@@ -62,7 +64,7 @@ pub(crate) enum Hook {
 }
 
 impl Hook {
-    const fn number(self) -> u32 {
+    pub(crate) const fn number(self) -> u32 {
         match self {
             Self::Raw | Self::Prerouting => 0,
             Self::Input => 1,
@@ -187,7 +189,7 @@ pub(crate) fn delete_table() -> Request {
 
 /// The names of the table's chains.
 pub(crate) fn own_chains() -> Result<Vec<String>, Errno> {
-    let found = chains(&Socket::of_filter()?)?.into_iter();
+    let found = foreign::chains(&Socket::of_filter()?)?.into_iter();
     let own = found.filter(|chain| chain.table == TABLE && chain.family == NFPROTO_INET);
     Ok(own.map(|chain| chain.name).collect())
 }
@@ -254,139 +256,29 @@ fn send(socket: &Socket, generation: Option<u32>, requests: Vec<Request>) -> Res
     refused.first().map_or(Ok(()), |(_, errno)| Err(*errno))
 }
 
-/// A chain that the kernel asks, as it describes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Found {
-    family: u8,
-    table: String,
-    name: String,
-    hook: Option<u32>,
-    policy: Option<u32>,
-}
-
-impl Found {
-    /// Reads an NFT_MSG_NEWCHAIN.
-    fn read(message: &Message) -> Option<Self> {
-        let (header, rest) = message.body.split_at_checked(HEADER)?;
-        if message.kind != NFT_MSG_NEWCHAIN {
-            return None;
-        }
-        let mut found = Self {
-            family: header[0],
-            ..Self::default()
-        };
-        for attribute in Attribute::all(rest) {
-            match attribute.kind {
-                NFTA_CHAIN_TABLE => found.table = text(attribute.value),
-                NFTA_CHAIN_NAME => found.name = text(attribute.value),
-                NFTA_CHAIN_POLICY => found.policy = number(attribute.value),
-                NFTA_CHAIN_HOOK => {
-                    let mut parts = Attribute::all(attribute.value);
-                    let hook = parts.find(|part| part.kind == NFTA_HOOK_HOOKNUM);
-                    found.hook = hook.and_then(|hook| number(hook.value));
-                }
-                _ => {}
-            }
-        }
-        Some(found)
-    }
-
-    /// Its name with that of its table, as nft(8) takes it.
-    fn words(&self) -> String {
-        let family = if self.family == NFPROTO_INET { "inet" } else { "ip" };
-        format!("{family} {} {}", self.table, self.name)
-    }
-}
-
 fn number(bytes: &[u8]) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_be_bytes)
 }
 
-fn chains(socket: &Socket) -> Result<Vec<Found>, Errno> {
-    let messages = socket.ask(Request::new(NFT_MSG_GETCHAIN, &header(NFPROTO_UNSPEC)), true)?;
-    Ok(messages.iter().filter_map(Found::read).collect())
+/// The messages with all chains, of every table.
+pub(crate) fn chain_messages(socket: &Socket) -> Result<Vec<Message>, Errno> {
+    socket.ask(Request::new(NFT_MSG_GETCHAIN, &header(NFPROTO_UNSPEC)), true)
 }
 
-/// A chain of another program that drops what passes through the host and no rule of it accepts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ForeignDrop {
-    /// Its name with that of its table: `ip filter FORWARD`.
-    pub(crate) chain: String,
-    /// The name of the chain of that table where docker leaves room for the rules of others, before its own; `None` without it.
-    pub(crate) room: Option<String>,
+/// The kind of user data that nft(8) shows as a comment.
+const COMMENT: u8 = 0;
+
+/// Gives a rule a comment, as nft(8) writes it: the kind, the length, and a text that ends with a zero byte.
+pub(crate) fn comment(rule: &mut Request, text: &str) {
+    let length = u8::try_from(text.len() + 1).unwrap_or(u8::MAX);
+    let bytes = [&[COMMENT, length], text.as_bytes(), &[0]].concat();
+    rule.attribute(NFTA_RULE_USERDATA, &bytes);
 }
 
-/// Where docker leaves room for the rules of others.
-const ROOM: &str = "DOCKER-USER";
-
-/// The first such chain.
-pub(crate) fn foreign_drop() -> Result<Option<ForeignDrop>, Errno> {
-    Ok(drop_among(&chains(&Socket::of_filter()?)?))
-}
-
-fn drop_among(chains: &[Found]) -> Option<ForeignDrop> {
-    let drops = chains.iter().find(|chain| {
-        let is_ipv4 = matches!(chain.family, NFPROTO_INET | NFPROTO_IPV4);
-        let forwards = chain.hook == Some(Hook::Forward.number());
-        is_ipv4 && forwards && chain.policy == Some(NF_DROP) && chain.table != TABLE
-    })?;
-    let is_beside = |other: &&Found| other.family == drops.family && other.table == drops.table;
-    let room = chains.iter().filter(is_beside).find(|other| other.name == ROOM);
-    Some(ForeignDrop {
-        chain: drops.words(),
-        room: room.map(Found::words),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::netlink::messages;
-
-    #[test]
-    fn a_chain_that_drops_is_found_and_the_room_beside_it() {
-        let chain = |table: &str, name: &str, hook, policy| Found {
-            family: NFPROTO_IPV4,
-            table: table.to_owned(),
-            name: name.to_owned(),
-            hook,
-            policy,
-        };
-        let forward = Some(Hook::Forward.number());
-        let drops = chain("filter", "FORWARD", forward, Some(NF_DROP));
-        let others = [
-            chain(TABLE, "own", forward, Some(NF_DROP)),
-            chain("mine", "FORWARD", forward, Some(NF_ACCEPT)),
-            chain("mine", ROOM, None, None),
-        ];
-        assert_eq!(drop_among(&others), None);
-        let mut all = others.to_vec();
-        all.push(drops);
-        let found = |room: Option<&str>| ForeignDrop {
-            chain: "ip filter FORWARD".to_owned(),
-            room: room.map(str::to_owned),
-        };
-        assert_eq!(drop_among(&all), Some(found(None)));
-        all.push(chain("filter", ROOM, None, None));
-        assert_eq!(drop_among(&all), Some(found(Some("ip filter DOCKER-USER"))));
-    }
-
-    #[test]
-    fn a_chain_reads_back_as_it_was_asked_for() {
-        let chain = Chain {
-            name: "tote-1-forward".to_owned(),
-            hook: Some(Hook::Forward),
-            rules: Vec::new(),
-        };
-        let bytes = chain.new_in(TABLE).finish(0);
-        let read = Found::read(&messages(&bytes)[0]).unwrap();
-        assert_eq!(
-            (read.table.as_str(), read.name.as_str()),
-            (TABLE, "tote-1-forward")
-        );
-        assert_eq!(
-            (read.family, read.hook, read.policy),
-            (NFPROTO_INET, Some(2), Some(NF_ACCEPT))
-        );
+/// The comment in a rule's user data.
+pub(crate) fn comment_in(data: &[u8]) -> Option<String> {
+    match data {
+        [COMMENT, length, written @ ..] => written.get(..usize::from(*length)).map(text),
+        _ => None,
     }
 }

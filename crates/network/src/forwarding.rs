@@ -131,6 +131,11 @@ pub(crate) fn pass_frames() {
     }
 }
 
+/// Whether this network namespace's bridges ask the packet filter for IP about frames from one member to another.
+pub(crate) fn asks_about_frames() -> bool {
+    is_on(Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables")).unwrap_or_default()
+}
+
 /// Switches IPv6 on or off on a link of the host that is not up yet, where the kernel has IPv6. A member of a network must not
 /// become a router of the host's (CVE-2020-13401).
 pub(crate) fn set_ipv6(link: &str, on: bool) -> std::result::Result<(), Errno> {
@@ -268,7 +273,7 @@ pub(crate) fn keep(note: &Path, exits: &[Exit]) -> Result<()> {
 }
 
 /// The boot and the network namespace that a note is of.
-fn epoch() -> Result<String> {
+pub(crate) fn epoch() -> Result<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let namespace = std::fs::read_link("/proc/thread-self/ns/net")?;
     let namespace = namespace

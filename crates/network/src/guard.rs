@@ -7,7 +7,8 @@
 
 use crate::error::NetworkError;
 use crate::filter::{
-    self, Chain, HEADER, Hook, NFPROTO_INET, NFTA_RULE_CHAIN, NFTA_RULE_TABLE, SUBSYSTEM, TABLE, header,
+    self, Chain, HEADER, Hook, NFPROTO_INET, NFTA_RULE_CHAIN, NFTA_RULE_TABLE, NFTA_RULE_USERDATA, SUBSYSTEM,
+    TABLE, header,
 };
 use crate::forwarding::{self, Exit, Protocol};
 use crate::netlink::{Attribute, Message, Request, Socket, text};
@@ -18,9 +19,6 @@ use std::path::Path;
 use tote_sys::Errno;
 
 const NFT_MSG_GETRULE: u16 = SUBSYSTEM | 7;
-const NFTA_RULE_USERDATA: u16 = 7;
-/// The kind of user data that nft(8) shows as a comment.
-const COMMENT: u8 = 0;
 
 /// The chain's name.
 const GUARD: &str = "guard";
@@ -158,16 +156,10 @@ fn rules(exits: &[Exit]) -> Vec<Request> {
         ];
         let rule = [vec![protocol], passing.to_vec()].concat();
         let mut request = filter::new_rule(GUARD, &rule);
-        request.attribute(NFTA_RULE_USERDATA, &comment(&exit.note()));
+        filter::comment(&mut request, &exit.note());
         request
     }));
     requests
-}
-
-/// A comment as nft(8) writes it: the kind, the length, and a text that ends with a zero byte.
-fn comment(text: &str) -> Vec<u8> {
-    let length = u8::try_from(text.len() + 1).unwrap_or(u8::MAX);
-    [&[COMMENT, length], text.as_bytes(), &[0]].concat()
 }
 
 /// The links that rules are about.
@@ -192,11 +184,8 @@ fn read(message: &Message) -> Option<Exit> {
     let is_own = family.first() == Some(&NFPROTO_INET)
         && text(value(NFTA_RULE_TABLE)?) == TABLE
         && text(value(NFTA_RULE_CHAIN)?) == GUARD;
-    let [COMMENT, length, written @ ..] = value(NFTA_RULE_USERDATA)? else {
-        return None;
-    };
-    let written = written.get(..usize::from(*length))?;
-    is_own.then(|| Exit::noted(&text(written)))
+    let written = filter::comment_in(value(NFTA_RULE_USERDATA)?)?;
+    is_own.then(|| Exit::noted(&written))
 }
 
 #[cfg(test)]

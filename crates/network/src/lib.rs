@@ -4,7 +4,8 @@
 //! - The kernel is asked by netlink(7) and by its files of settings; no program is executed.
 //! - What the kernel answers is read by a parser that no bytes make panic.
 //! - All rules are in one table of the packet filter, `tote`, and come and go in one transaction each. No rule of another
-//!   table is changed, and no setting without a note of what it was before.
+//!   program is changed; exceptions for a bridge are added to tables of firewalls that expect them, and go with it. No setting is changed
+//!   without a note of what it was before.
 //! - An address belongs to the container whose lease is on disk, and a lease is made by one system call that fails where
 //!   there is one already.
 //!
@@ -16,6 +17,7 @@ mod called;
 mod claim;
 mod clients;
 mod conntrack;
+mod denial;
 mod device;
 mod egress;
 mod egress_first;
@@ -27,6 +29,8 @@ mod egress_verdict;
 mod error;
 mod filter;
 mod filter_events;
+mod foreign;
+mod foreign_walk;
 mod forwarding;
 mod guard;
 mod kind;
@@ -63,6 +67,7 @@ pub use bridge::{
 pub use called::CalledNames;
 pub use claim::claimed;
 pub use clients::{CLIENT_MARK, STAY_MARK, keep_clients, keep_marked};
+pub use denial::{Denials, epoch, filter_state, remove_exceptions};
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, EgressLink, Place, Service, remove_egress};
 pub use egress_first::{Attempt, FirstAttempts, Inside};

@@ -1,7 +1,8 @@
 //! Links as the kernel lists them.
 
 use crate::device::{
-    IFF_UP, IFLA_ADDRESS, IFLA_IFALIAS, IFLA_IFNAME, IFLA_MTU, RTM_GETLINK, RTM_NEWLINK, link,
+    IFF_UP, IFLA_ADDRESS, IFLA_IFALIAS, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_MTU, RTM_GETLINK,
+    RTM_NEWLINK, link,
 };
 use crate::mac::Mac;
 use crate::netlink::{Attribute, Message, Request, Socket, number, text};
@@ -31,6 +32,8 @@ pub(crate) struct LinkState {
     pub(crate) mac: Mac,
     /// The alias, as `ip link set alias` gives it; empty for most links.
     pub(crate) alias: String,
+    /// The kind, such as `bridge`; empty for hardware.
+    pub(crate) kind: String,
 }
 
 impl LinkState {
@@ -52,11 +55,17 @@ impl LinkState {
             is_up: number(header.get(8..12)?)? & IFF_UP != 0,
             mac: Mac([0; 6]),
             alias: String::new(),
+            kind: String::new(),
         };
         for attribute in Attribute::all(rest) {
             match attribute.kind {
                 IFLA_IFNAME => found.name = text(attribute.value),
                 IFLA_IFALIAS => found.alias = text(attribute.value),
+                IFLA_LINKINFO => {
+                    let mut parts = Attribute::all(attribute.value);
+                    let kind = parts.find(|part| part.kind == IFLA_INFO_KIND);
+                    found.kind = kind.map(|kind| text(kind.value)).unwrap_or_default();
+                }
                 IFLA_MTU => found.mtu = number(attribute.value)?,
                 // Links of other kinds have longer ones, or none.
                 IFLA_ADDRESS => found.mac = attribute.value.try_into().map_or(found.mac, Mac),

@@ -15,6 +15,9 @@ pub(crate) const PREFIX: &str = "tote-";
 /// The MTU where no default route says another.
 const USUAL_MTU: u32 = 1500;
 
+/// Kinds of links that lead to other machines, and of hardware, which has none.
+const OVER_HARDWARE: [&str; 7] = ["", "vlan", "bond", "team", "wireguard", "tun", "ppp"];
+
 /// The links and routes of the host.
 pub(crate) struct Surroundings {
     links: Vec<LinkState>,
@@ -100,6 +103,28 @@ impl Surroundings {
         }
         exits
     }
+
+    /// The exits that lead away from the machine: links of default routes, hardware, and links over it. Bridges and links of other engines lead to
+    /// their containers and machines.
+    pub(crate) fn outward(&self) -> Vec<Exit> {
+        let mut exits = self.exits();
+        exits.retain(|exit| {
+            let link = self.links.iter().find(|link| link.name == exit.link);
+            link.is_some_and(|link| {
+                OVER_HARDWARE.contains(&link.kind.as_str())
+                    || match exit.protocol {
+                        Protocol::Ipv4 => is_default(&self.routes, link.index),
+                        Protocol::Ipv6 => is_default(&self.routes6, link.index),
+                    }
+            })
+        });
+        exits
+    }
+}
+
+fn is_default<A: Address>(routes: &[Route<A>], link: u32) -> bool {
+    let mut defaults = routes.iter().filter(|route| route.to.prefix() == 0);
+    defaults.any(|route| route.links.contains(&link))
 }
 
 #[cfg(test)]
@@ -114,6 +139,7 @@ mod tests {
             is_up: true,
             mac: crate::Mac([0; 6]),
             alias: if name == "own" { "tote-two" } else { "" }.to_owned(),
+            kind: if name == "docker0" { "bridge" } else { "" }.to_owned(),
         };
         let route = |to: &str, links: &[u32]| Route {
             to: to.parse().unwrap(),
@@ -131,6 +157,7 @@ mod tests {
                 link(4, "wg0", 1420),
                 link(5, "idle", 9000),
                 link(6, "own", 1500),
+                link(7, "docker0", 1500),
             ],
             routes: vec![
                 route("0.0.0.0/0", &[2]),
@@ -138,6 +165,7 @@ mod tests {
                 route("10.210.0.0/16", &[3]),
                 route("10.9.0.0/16", &[4]),
                 route("10.211.0.0/16", &[6]),
+                route("172.17.0.0/16", &[7]),
             ],
             routes6: vec![
                 route6("fe80::/64", &[2]),
@@ -158,7 +186,16 @@ mod tests {
             exit(Protocol::Ipv4, "wg0"),
             exit(Protocol::Ipv6, "wg0"),
         ];
-        assert_eq!(surroundings().exits(), exits);
+        assert_eq!(surroundings().outward(), exits);
+        let mut with_bridges = surroundings().exits();
+        with_bridges.retain(|exit| !exits.contains(exit));
+        assert_eq!(with_bridges, [exit(Protocol::Ipv4, "docker0")]);
+        let mut hosts = surroundings();
+        hosts.routes.push(Route {
+            to: "0.0.0.0/0".parse().unwrap(),
+            links: vec![7],
+        });
+        assert!(hosts.outward().contains(&exit(Protocol::Ipv4, "docker0")));
         assert_eq!(surroundings().mtu(), 1460);
     }
 

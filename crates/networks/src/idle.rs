@@ -55,11 +55,9 @@ pub(crate) fn take_down(home: &Home, name: &str) -> Result<(), EngineError> {
 fn lower(home: &Home, record: &Network) -> Result<(), EngineError> {
     if record.driver.has_bridge() {
         let bridge = (&*record.bridge(), &*record.alias(), record.ipv4.subnet);
-        let down = tote_network::take_down(
-            bridge,
-            &record::note(home),
-            record::is_last_up(home, &record.name)?,
-        );
+        let is_last = record::is_last_up(home, &record.name)?;
+        let down = tote_network::remove_exceptions(bridge.0)
+            .and_then(|()| tote_network::take_down(bridge, &record::note(home), is_last));
         down.map_err(|source| {
             let network = record.name.clone();
             NetworkFault::Down { network, source }

@@ -26,6 +26,7 @@ mod idle;
 mod inside;
 mod interrupted;
 mod join;
+mod kept;
 mod listener;
 mod look;
 mod names;
@@ -53,6 +54,7 @@ pub use error::{ConnectFault, NetworkFault, RootlessFault};
 pub use idle::{linger, settle, sweep};
 pub use interrupted::end_connection;
 pub use join::{Joined, call, forget, join, leave, leave_recorded};
+pub use kept::{reload, repair};
 pub use look::{
     NetworkDetails, NetworkMember, NetworkRange, NetworkRow, NetworkSelection, exists, inspect, names,
     networks,

@@ -65,6 +65,23 @@ pub(crate) fn publish(
     Ok(())
 }
 
+/// Publishes what running containers have published and the packet filter does not. The caller holds the lock.
+///
+/// # Errors
+/// [`NetworkFault`](super::NetworkFault).
+pub(crate) fn restore(home: &Home) -> Result<(), EngineError> {
+    let mut lost = former(home)?;
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let taken = tote_network::published().map_err(PublishFault::Rules)?;
+    let anew = taken.is_none();
+    let taken = taken.unwrap_or_default();
+    lost.retain(|one| !taken.contains(one));
+    put(&lost, anew)?;
+    holder::lead(home, lost.iter().map(|(port, _)| port))
+}
+
 /// Publishes more of a container that is in a network, beside what is published there already. Before the kernel does, `note`
 /// gets what is chosen, for the last time what is published. The caller holds the lock.
 ///

@@ -4,6 +4,7 @@ use super::AddressFault;
 use super::NetworkFault;
 use super::create::{choose_again, default_network};
 use super::idle;
+use super::kept;
 use super::record::{self, Network};
 use super::rootless;
 use crate::{EngineError, Home};
@@ -47,7 +48,23 @@ fn is_in_the_way(error: &EngineError) -> bool {
 /// Brings a network up, with a mark that says so.
 pub(crate) fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineError> {
     record::mark_up(home, network)?;
-    let bridge = Bridge {
+    with_bridge(home, network, |bridge| {
+        let up = tote_network::bring_up(bridge, &record::note(home));
+        let mut up = up.map_err(|source| {
+            let network = network.name.clone();
+            NetworkFault::Up { network, source }
+        })?;
+        // No other program has rules where only networks are.
+        if up.fresh && !bridge.alone {
+            up.warning = kept::admit(home, bridge)?.or(up.warning);
+        }
+        Ok(up)
+    })
+}
+
+/// Does something with a network as the kernel is to have it.
+pub(crate) fn with_bridge<T>(home: &Home, network: &Network, work: impl FnOnce(&Bridge<'_>) -> T) -> T {
+    work(&Bridge {
         name: &network.bridge(),
         alias: &network.alias(),
         gateway: network.ipv4.gateway,
@@ -60,10 +77,5 @@ pub(crate) fn bring_up(home: &Home, network: &Network) -> Result<Uplink, EngineE
         masquerade: network.masquerades(),
         mtu: network.mtu(),
         alone: rootless::is_inside(home),
-    };
-    let up = tote_network::bring_up(&bridge, &record::note(home));
-    up.map_err(|source| {
-        let network = network.name.clone();
-        NetworkFault::Up { network, source }.into()
     })
 }

@@ -127,13 +127,14 @@ impl NetworkUser {
     }
 }
 
-/// Content of `network.json`: values of `--network` for commands without that option, and a word for [`HostRules`].
+/// Content of `network.json`: values of `--network` for commands without that option, and words for [`HostRules`] and [`Firewall`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct NetworkConfig {
     container: Option<String>,
     build: Option<String>,
     publish: Option<String>,
+    firewall: Option<String>,
 }
 
 /// The rules of the machine that clients of published ports have to pass.
@@ -149,24 +150,60 @@ pub enum HostRules {
 /// The environment variable that replaces the file's word for [`HostRules`].
 const PUBLISH: &str = "TOTE_PUBLISH";
 
+/// Treatment of firewalls that let nothing pass that none of their rules is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Firewall {
+    /// They get exceptions for networks that are up, where they expect exceptions of others.
+    #[default]
+    Admit,
+    /// They stay as they are.
+    Leave,
+}
+
+/// The environment variable that replaces the file's word for [`Firewall`].
+const FIREWALL: &str = "TOTE_FIREWALL";
+
 /// The rules that clients of ports pass that are published now: the environment's word, else that of `network.json`.
 ///
 /// # Errors
 /// [`StateError::Config`] if it is another word, and [`StateError::File`].
 pub fn host_rules() -> Result<HostRules, StateError> {
-    if let Some(word) = std::env::var(PUBLISH).ok().filter(|word| !word.is_empty()) {
-        return rules_of(&word).map_err(|source| StateError::Config {
-            path: PUBLISH.into(),
+    setting(PUBLISH, |written| written.publish, rules_of)
+}
+
+/// Returns the treatment of other programs' firewalls: the environment's word, else that of `network.json`.
+///
+/// # Errors
+/// [`StateError::Config`] if it is another word, and [`StateError::File`].
+pub fn firewall() -> Result<Firewall, StateError> {
+    setting(FIREWALL, |written| written.firewall, firewall_of)
+}
+
+/// A setting of `network.json` that is a word, or that of an environment variable.
+fn setting<T: Default>(
+    variable: &str,
+    written: fn(NetworkConfig) -> Option<String>,
+    read_word: fn(&str) -> Result<T, NetworkConfigError>,
+) -> Result<T, StateError> {
+    if let Some(word) = std::env::var(variable).ok().filter(|word| !word.is_empty()) {
+        return read_word(&word).map_err(|source| StateError::Config {
+            path: variable.into(),
             source: source.into(),
         });
     }
-    let written = read(NETWORK, |text| {
-        let written: NetworkConfig = serde_json::from_str(text).map_err(NetworkConfigError::Json)?;
-        written
-            .publish
-            .map_or(Ok(HostRules::default()), |word| rules_of(&word))
+    let found = read(NETWORK, |text| {
+        let config: NetworkConfig = serde_json::from_str(text).map_err(NetworkConfigError::Json)?;
+        written(config).map_or(Ok(T::default()), |word| read_word(&word))
     })?;
-    Ok(written.unwrap_or_default())
+    Ok(found.unwrap_or_default())
+}
+
+fn firewall_of(word: &str) -> Result<Firewall, NetworkConfigError> {
+    match word {
+        "admit" => Ok(Firewall::Admit),
+        "leave" => Ok(Firewall::Leave),
+        _ => Err(NetworkConfigError::Firewall(word.to_owned())),
+    }
 }
 
 fn rules_of(word: &str) -> Result<HostRules, NetworkConfigError> {
@@ -239,6 +276,10 @@ enum NetworkConfigError {
         "invalid publish {0:?}: give forward or input, the rules of this machine that clients of published ports pass"
     )]
     Publish(String),
+    #[error(
+        "invalid firewall {0:?}: give admit or leave, for firewalls of this machine that let nothing pass that they do not know"
+    )]
+    Firewall(String),
 }
 
 /// Parses a word for the kind of sharing with the host.
@@ -282,6 +323,15 @@ mod tests {
             of_file(NetworkUser::Container, r#"{"publish": "input"}"#).unwrap(),
             None
         );
+    }
+
+    #[test]
+    fn firewalls_are_told_or_left() {
+        assert_eq!(firewall_of("admit").unwrap(), Firewall::Admit);
+        assert_eq!(firewall_of("leave").unwrap(), Firewall::Leave);
+        assert!(firewall_of("docker").is_err());
+        let text = r#"{"firewall": "leave"}"#;
+        assert_eq!(of_file(NetworkUser::Container, text).unwrap(), None);
     }
 
     #[test]

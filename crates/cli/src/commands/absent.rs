@@ -188,8 +188,8 @@ pub(super) static OF_SECRET: &[Absent] = &[absent(
 
 /// Commands of `network`.
 pub(super) static OF_NETWORK: &[Absent] = &[absent(
-    &["reload", "update"],
-    "rules that somebody has flushed are made again when the next container comes into the network.",
+    &["update"],
+    "a network stays as it was made: make another one, and move containers with 'tote network connect' and 'disconnect'.",
 )];
 
 /// Commands of `container`.

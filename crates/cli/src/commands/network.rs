@@ -2,7 +2,7 @@
 
 use super::look::DESCRIPTION;
 use super::repeated::{FORMAT, IS_THERE};
-use crate::{exit, network, tell};
+use crate::{exit, life, network, tell};
 use tote_options::{Command, Completes, Example, Group, Opt, Positional, Section};
 
 const NETWORKS: Positional = Positional {
@@ -28,6 +28,7 @@ network, a bridge and rules of the packet filter, is there while a container is 
             &EXISTS,
             &RM,
             &PRUNE,
+            &RELOAD,
             &CONNECT,
             &DISCONNECT,
         ],
@@ -206,6 +207,24 @@ static PRUNE: Command = Command {
     ..Command::new("prune", "Remove networks without containers", |parsed| {
         exit::network(network::prune(parsed))
     })
+};
+
+/// `tote network reload`, podman's.
+static RELOAD: Command = Command {
+    usage: "[OPTIONS] CONTAINER [CONTAINER...]",
+    details: "\
+Makes the rules of the packet filter again that a program has flushed: those of the networks that are up, published ports, and exceptions in \
+the rules of firewalls. Most other commands do the same once such rules have changed.",
+    options: &[&Group {
+        title: "",
+        options: &[Opt::flag("all", "Select all containers that run").short('a')],
+    }],
+    positionals: &[super::repeated::ANY_CONTAINERS],
+    ..Command::new(
+        "reload",
+        "Make rules of networks again that were flushed",
+        |parsed| life::execute(parsed, life::reload),
+    )
 };
 
 /// The network and the container that is to come into it or to leave it.

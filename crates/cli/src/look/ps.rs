@@ -21,6 +21,7 @@ pub(crate) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     if sizes {
         tote_engine::enter_ids(&home)?;
     }
+    tote_engine::repair_networks(&home);
     let selection = Selection {
         all: parsed.flag("all"),
         last,

@@ -68,6 +68,7 @@ mod egress_watched;
 mod errors;
 mod exec;
 mod files;
+mod firewalls;
 mod foreign;
 mod front;
 mod full_disk;
@@ -293,6 +294,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     pods_watched::TESTS,
     errors::TESTS,
     refusals::TESTS,
+    firewalls::TESTS,
     foreign::TESTS,
     graph::TESTS,
     graph_host::TESTS,

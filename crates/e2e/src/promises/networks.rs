@@ -54,11 +54,6 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test("networks::a_firewall_that_drops_is_explained", NEEDS, dropped),
     test(
-        "networks::beside_docker_its_own_chain_helps",
-        NEEDS,
-        beside_docker,
-    ),
-    test(
         "networks::a_network_that_stays_up_holds_no_pipe_of_the_callers",
         NEEDS,
         let_go,
@@ -276,24 +271,6 @@ tote run --rm --network bridge "$IMAGE" true
     let out = on_machine(cx, script)?;
     out.exits(0)?.warns_once("chain ip filter forward")?;
     cx.nothing_left()
-}
-
-/// The rules of the warning come before docker's own, in the chain that docker leaves alone, and help.
-fn beside_docker(cx: &Context) -> Result<()> {
-    let script = r#"
-nft add table ip filter
-nft add chain ip filter DOCKER-USER
-nft add chain ip filter FORWARD '{ type filter hook forward priority 0; policy drop; }'
-nft add rule ip filter FORWARD jump DOCKER-USER
-ask() { tote run --rm --network bridge "$IMAGE" busybox nc -w 1 198.51.100.9 80 </dev/null 2>>"$FILE.err" || echo apart; }
-ask
-grep -o "nft insert rule ip filter DOCKER-USER [io]*ifname tote-[0-9a-f]* accept" "$FILE.err" > "$FILE.help"
-wc -l < "$FILE.help"
-sh -eu "$FILE.help"
-ask
-nft delete table ip filter
-"#;
-    prints(cx, script, "apart\n2\n198.51.100.2\n")
 }
 
 /// The bridge is still there when a reader of a pipe that the caller has left open finds its end; five tries, because a

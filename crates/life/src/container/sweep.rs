@@ -18,7 +18,7 @@ use tote_state::record::{RecordError, is_there};
 /// Clears the remains of killed commands and monitors: a free claim names each container. Returns the ids of the
 /// repaired ones.
 pub fn sweep(home: &Home) -> Vec<ContainerId> {
-    let mut mended = Vec::new();
+    let (mut mended, mut has_network) = (Vec::new(), false);
     for entry in std::fs::read_dir(home.live()).into_iter().flatten().flatten() {
         let file = entry.file_name();
         let Some(file) = file.to_str() else { continue };
@@ -42,6 +42,7 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
         }
         if let Some(network) = file.strip_suffix(crate::network::UP) {
             crate::network::sweep(home, network);
+            has_network = true;
         }
         let Ok(id) = file.parse::<ContainerId>() else {
             continue;
@@ -54,6 +55,9 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
             }
             mended.push(id);
         }
+    }
+    if has_network {
+        crate::network::repair(home);
     }
     mended
 }
