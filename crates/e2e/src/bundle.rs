@@ -76,6 +76,19 @@ impl<'a> Bundle<'a> {
         })
     }
 
+    /// Has the next container of the bundle join the PID namespace of a process, and be in a cgroup of its own.
+    pub(crate) fn joins_pids(&self, pid: i32) -> Result<()> {
+        let group = format!("{}-b", self.group());
+        self.change(|spec| {
+            for namespace in spec["linux"]["namespaces"].as_array_mut().into_iter().flatten() {
+                if namespace["type"] == "pid" {
+                    namespace["path"] = json!(format!("/proc/{pid}/ns/pid"));
+                }
+            }
+            spec["linux"]["cgroupsPath"] = json!(group);
+        })
+    }
+
     /// Returns the path of `config.json`.
     pub(crate) fn config(&self) -> PathBuf {
         self.dir.join("config.json")

@@ -78,16 +78,13 @@ fn run_with(
     prepared.plan.warnings.iter().cloned().for_each(&mut *warn);
     let (stdio, stdio_ops) = stdio(&prepared.options)?;
     prepared.plan.insert_stdio(stdio_ops);
-    let first = let_mark(&mut prepared.plan, &claim)?;
+    let first = first_process(&prepared.plan);
     let (id, is_kept) = (prepared.entry.container.id.clone(), prepared.entry.kept);
     note_groups(home, &prepared.entry, &claim)?;
     let (options, plan, source) = (&prepared.options, &prepared.plan, &prepared._source);
     let mut report = EndReport::of(options)?;
-    let title = title(
-        &prepared.entry,
-        source,
-        options.init || plan.pid_namespace.is_some(),
-    );
+    let at_once = options.init || plan.descends() || plan.pid_namespace.is_some();
+    let title = title(&prepared.entry, source, at_once);
     let (mut notify, mut held) = (prepared.notify, (prepared.member, prepared.volumes));
     let own = Belongings::of(prepared.entry, claim);
     // Off the way to the program: the new process still mounts while this is written, and waits for it only then.
@@ -100,7 +97,12 @@ fn run_with(
         held = (None, VolumeHold::default());
     };
     let due = RefCell::new(Vec::new());
-    let mut runs = || drop(due.replace(start(home, (&id, is_kept), title.as_deref(), source)));
+    let mut runs = || {
+        if first == FirstProcess::Coming {
+            own.claim.borrow().iter().for_each(Claim::mark_begun);
+        }
+        due.replace(start(home, (&id, is_kept), title.as_deref(), source));
+    };
     let follow = options.tty && rustix::termios::isatty(rustix::stdio::stdin());
     let raw = (follow && options.interactive).then(RawMode::enter).transpose()?;
     let how = how.filter(|_| raw.is_some() && !is_kept && notify.is_none() && may_be_left(plan));
@@ -144,14 +146,13 @@ fn run_with(
     end(home, own.entry.into_inner(), last, (result, due.take()), told)
 }
 
-/// Lets the new process mark its record if it waits for that. Returns where the process is when the parent writes the record.
-fn let_mark(plan: &mut Plan, claim: &Claim) -> Result<FirstProcess, EngineError> {
-    if !plan.awaits_record() {
-        // The process is inside when the parent learns of it.
-        return Ok(FirstProcess::InItsRoot);
+/// Returns how far the process is when the parent writes the record. One that descends has the rights of its program when the parent
+/// learns of it.
+fn first_process(plan: &Plan) -> FirstProcess {
+    match plan.awaits_record() {
+        true => FirstProcess::Coming,
+        false => FirstProcess::Begun,
     }
-    plan.mark_record(claim.open_mark()?.into(), FirstProcess::InItsRoot.byte());
-    Ok(FirstProcess::Coming)
 }
 
 /// The error of a container whose claim is gone.

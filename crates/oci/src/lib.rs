@@ -32,6 +32,7 @@ mod list;
 mod log;
 mod passed;
 mod pause;
+mod peer;
 mod pidfile;
 mod plan;
 mod processes;

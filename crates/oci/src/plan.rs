@@ -4,14 +4,14 @@ use crate::bundle::{Bundle, finish_environment};
 use crate::cgroup::Planned;
 use crate::create::{CreateOptions, Expected, Life};
 use crate::store::Place;
-use crate::{Id, OciError, home, hooks, joined};
+use crate::{Id, OciError, home, hooks, joined, peer};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::path::PathBuf;
 use tote_runtime::{Listen, Maps, Point, hooks_inside};
 use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, Lifecycle, Lifetime, MapOrigin, Plan, Request, Root, Stdin, Switch,
-    clone_flag,
+    CgroupView, DeviceNodes, Facts, Joins, Lifecycle, Lifetime, MapOrigin, Plan, Request, Root, Stdin,
+    Switch, clone_flag,
 };
 use tote_spec::{ConsoleSize, NamespaceType, Process, Spec};
 use tote_sys::{ComingNetwork, IdMaps};
@@ -60,6 +60,11 @@ pub(crate) fn expect(
     };
     let joins = joins(spec)?;
     let both = joined::check(spec, &joins)?;
+    let joins = Joins {
+        proc: peer::of(spec, &joins),
+        shm: None,
+        namespaces: joins,
+    };
     let mut plan = tote_sandbox::plan(&request, Root::Bind(bundle.rootfs.clone()), joins)?;
     plan.warnings.extend(both);
     let states = live(&mut plan, place, spec, life)?;

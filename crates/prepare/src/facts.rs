@@ -89,9 +89,8 @@ pub fn choose_filter(options: &RunOptions, linux: &mut Linux) -> Result<bool, En
     Ok(false)
 }
 
-/// Opens the objects of other processes that the container joins. `parks` is true for a sandbox that waits for its
-/// program.
-pub fn joins(spec: &Spec, options: &RunOptions, peers: &Peers, parks: bool) -> Result<Joins, EngineError> {
+/// Opens the objects of other processes that the container joins.
+pub fn joins(spec: &Spec, options: &RunOptions, peers: &Peers) -> Result<Joins, EngineError> {
     let mut namespaces = Vec::new();
     for namespace in spec.namespaces() {
         if let Some(path) = &namespace.path {
@@ -108,7 +107,7 @@ pub fn joins(spec: &Spec, options: &RunOptions, peers: &Peers, parks: bool) -> R
     let has_own = options.mounts.iter().any(|mount| mount.destination == "/dev/shm");
     let shm = if has_own { None } else { peers.shm() };
     let open = |first: &ProcessId| process::open(first.pid, first.start_time);
-    let proc = peers.pid.as_ref().filter(|_| !parks).and_then(open);
+    let proc = peers.pid.as_ref().and_then(open);
     // They were opened by number.
     peers.check()?;
     Ok(Joins {

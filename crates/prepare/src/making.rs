@@ -308,7 +308,7 @@ impl Making<'_> {
         let (root, beside) = self.root(source, options, (&spec, &files, &ids))?;
         let writable = storage::copies(&root);
         mark(&mut timings, "parent: prepare the root");
-        let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers, self.parks())?)?;
+        let mut plan = tote_sandbox::plan(&request, root, joins(&spec, options, &peers)?)?;
         let warnings = [entered, joined.warnings, equipment.warnings].concat();
         self.warn(&mut plan, options, warnings);
         if !self.kept && !self.parks() {

@@ -28,7 +28,7 @@ type Record<'a> = &'a mut dyn FnMut(&Child, Option<&Cgroup>) -> Result<(), Refus
 
 /// Functions that are called during the birth. Each may refuse, and then the container is not made.
 pub struct Witness<'a> {
-    /// Records the process, which does nothing irrevocable before.
+    /// Records the process, which does nothing irrevocable before. If it descends it is recorded once more, by its last number.
     pub record: Record<'a>,
     /// Records the mount that is about to become the container's root, in a mount namespace that outlives the
     /// container.
@@ -202,6 +202,10 @@ impl Witness<'_> {
             match newborn.hear(self.warn)? {
                 Event::Console(master) => agreed((self.console)(master))?,
                 Event::Seccomp(fd) => agreed((self.listener)(fd))?,
+                // Its number is another one now.
+                Event::Descended(_) if newborn.errands.plan.awaits_record() => {
+                    agreed((self.record)(newborn.child()?, newborn.cgroup.as_ref()))?;
+                }
                 Event::Descended(_) => {}
                 event => return Ok(event),
             }

@@ -100,6 +100,7 @@ pub(crate) fn bear(
     let parcels = open.iter().zip(&tasks);
     let parcels: Vec<_> = parcels.map(|(made, tasks)| made.parcel(tasks)).collect();
     let _entered = PidNamespace::enter(plan.pid_namespace.as_ref())?;
+    debug_assert_eq!(plan.invariants(), Ok(()), "{plan}");
     birth(&Birth {
         ops: &plan.ops,
         namespaces: plan.namespaces,

@@ -73,12 +73,11 @@ impl StepKind {
 }
 
 impl Step {
-    /// Puts a child's report into words, by the operation's index. A wait for the last operation reports that
-    /// operation.
+    /// Puts a child's report into words, by the operation's index. A look for the program reports its execution.
     #[must_use]
     pub fn new(plan: &Plan, op: usize, errno: Errno, text: String) -> Self {
         let op = match plan.ops.get(op) {
-            Some(Op::AwaitStart(_)) => plan.ops.last(),
+            Some(Op::FindProgram) => plan.ops.last(),
             other => other,
         };
         let program = op.and_then(|op| match op {

@@ -45,6 +45,9 @@ pub const ALL: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
+/// Bit of CAP_SYS_ADMIN.
+pub(crate) const SYS_ADMIN: u64 = 1 << 21;
+
 /// Returns the number of `CAP_CHOWN` and its kin; names are upper case, as the spec writes them.
 #[must_use]
 pub fn by_name(name: &str) -> Option<u32> {

@@ -76,7 +76,6 @@ impl Display for Words<'_> {
             Op::NoStdin => write!(f, "read standard input from /dev/null"),
             Op::NoOutput { number } => write!(f, "write descriptor {number} to /dev/null"),
             Op::Stdio { number, .. } => write!(f, "take over descriptor {number}"),
-            Op::Mark { .. } => write!(f, "mark the record of the container"),
             Op::Hide => write!(f, "hide from other processes"),
             Op::Scheduler(_)
             | Op::IoPriority(_)
@@ -135,7 +134,8 @@ fn lifecycle(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
         Op::Ready => write!(f, "tell the parent to go on"),
         Op::Hook(hook) => write!(f, "run {} {}", hook.name, text(&hook.path)),
         Op::AwaitStart(_) => write!(f, "wait to be started"),
-        Op::Bounding(keep) => write!(f, "limit what can be got to capabilities {keep:#x}"),
+        Op::FindProgram => write!(f, "look for the program"),
+        Op::DieOfSignals => write!(f, "end by signals that would end another process"),
         Op::Park(_) => write!(f, "wait for a program"),
         _ => Ok(()),
     }

@@ -6,6 +6,7 @@
 //!   host. The same input gives the same text, and that text is the oracle of the tests.
 //! - Everything that the new process will touch is allocated here, before it exists.
 //! - A plan is data: all of it but descriptors has a byte form, by which another process can perform it ([`Plan::to_bytes`]).
+//! - No process that another one may see or trace waits, or is born, with rights that its program lacks ([`Plan::invariants`]).
 //! - A feature that the host forbids and the container can live without becomes a warning; an impossible one is an
 //!   error that names the property of the spec.
 //!
@@ -21,6 +22,7 @@ mod error;
 mod form;
 mod held;
 mod idmap;
+mod invariants;
 mod lifecycle;
 mod mounts;
 mod namespace_maps;
@@ -37,6 +39,7 @@ mod storage;
 mod sysctl;
 mod tools;
 mod tree;
+mod wait;
 
 pub use capability::{ALL as ALL_CAPABILITIES, by_name as capability_by_name};
 pub use check::check;
@@ -45,6 +48,7 @@ pub use enter::{Newcomer, enter};
 pub use error::{FormError, PlanError};
 pub use form::PlanBytes;
 pub use held::Substitute;
+pub use invariants::Broken;
 pub use lifecycle::Lifecycle;
 pub use namespaces::network_may_come;
 pub use path::whole_proc_and_sys;
@@ -52,7 +56,7 @@ pub use plan::{
     CgroupView, DeviceNodes, Errand, Facts, Idmap, Joins, Lifetime, MapOrigin, Plan, Request, SecurityModule,
     Stdin, Switch, Tree, clone_flag, plan,
 };
-pub use process::program;
+pub use process::{INIT_NAME, program};
 pub use root::Root;
 pub use schedule::{affinity, schedule};
 pub use tools::{Aside, Brought, HostFile, RootLink, Tools, Whole, WrittenFile};

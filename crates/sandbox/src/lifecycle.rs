@@ -1,7 +1,7 @@
 //! Additions of an OCI runtime to a birth: a record of the process, hooks, and the wait for `start`.
 
-use crate::PlanError;
 use crate::plan::{Errand, Plan, is_switch};
+use crate::{PlanError, wait};
 use rustix::fd::OwnedFd;
 use tote_sys::{AwaitStart, Hook, Op, Park, Privilege};
 
@@ -45,20 +45,11 @@ impl Plan {
         self.gates.insert(before, errands);
         self.ops.splice(switch..switch, ops);
         if let Some(listener) = lifecycle.gate {
-            let gate = AwaitStart {
-                listener,
-                first_closed: self.first_closed(),
-            };
-            let place = self.last_of_its_maker();
-            // A hook that comes after the wait must not run under the filter.
-            let listening = match self.ops.get_mut(place) {
-                Some(Op::Privilege(later)) if lifecycle.start_container.is_empty() => {
-                    crate::privilege::listening(later)
-                }
-                _ => None,
-            };
-            let ops = listening.map(Op::Privilege).into_iter();
-            self.ops.splice(place..place, ops.chain([Op::AwaitStart(gate)]));
+            self.wait_last(
+                [Op::FindProgram, Op::DieOfSignals],
+                Op::AwaitStart(AwaitStart { listener }),
+                |whole| wait::ahead_of(whole, &wait::START),
+            );
         }
         let exec = self.place(|op| matches!(op, Op::Exec(_)));
         self.ops.splice(exec..exec, hooks(lifecycle.start_container));
@@ -67,29 +58,43 @@ impl Plan {
     /// Makes the process wait for a taker that brings its program (`listener` comes from [`tote_sys::start_gate`]).
     /// Until then it lives no longer than its parent.
     ///
-    /// Slow operations that do not depend on the program are done before the wait. So is the filter if it is `known`
-    /// to allow the remaining ones: installing a filter of 286 instructions takes the kernel 0.15 ms.
+    /// What the program must not have is given away before the wait, the ids where nothing that is left needs the container's
+    /// root. The filter is loaded before if it is `known` to allow the remaining operations, or lets them through: installing a
+    /// filter of 286 instructions takes the kernel 0.15 ms.
     pub fn park(&mut self, listener: OwnedFd, known: bool) {
-        let park = Park {
-            listener,
-            first_closed: self.first_closed(),
-            owner: self.owner(),
-        };
-        let place = self.last_of_its_maker();
-        let mut ops = Vec::with_capacity(4);
-        if let Some(Op::Privilege(later)) = self.ops.get_mut(place) {
-            if let Some(capabilities) = &mut later.capabilities {
-                ops.push(Op::Bounding(std::mem::replace(
-                    &mut capabilities.bounding,
-                    u64::MAX,
-                )));
-            }
-            if known && later.filter.is_some() {
-                ops.push(Op::Privilege(filter_alone(later)));
-            }
+        let owner = self.owner();
+        let park = Op::Park(Park { listener, owner });
+        self.wait_last([Op::DieOfSignals], park, |whole| {
+            wait::ahead_of_program(whole, known)
+        });
+        // A change of ids undoes it.
+        let exec = self.place(|op| matches!(op, Op::Exec(_)));
+        if matches!(self.ops[..exec].last(), Some(Op::Privilege(_))) {
+            self.ops.insert(exec, Op::DieWithParent);
         }
-        ops.extend([Op::DieWithParent, Op::Park(park)]);
-        self.ops.splice(place..place, ops);
+    }
+
+    /// Inserts a wait before the program, and these operations before the rights are given away. `split` says which of them must
+    /// stay until after the wait.
+    fn wait_last<const COUNT: usize>(
+        &mut self,
+        before: [Op; COUNT],
+        wait: Op,
+        split: impl FnOnce(Privilege) -> (Privilege, Option<Privilege>),
+    ) {
+        let mut after = None;
+        let place = self.last_of_its_maker();
+        if place < self.ops.len()
+            && let Op::Privilege(whole) = self.ops.remove(place)
+        {
+            let (ahead, rest) = split(whole);
+            self.ops.insert(place, Op::Privilege(ahead));
+            after = rest;
+        }
+        self.ops.splice(place..place, before);
+        let exec = self.place(|op| matches!(op, Op::Exec(_)));
+        let after = after.map(Op::Privilege);
+        self.ops.splice(exec..exec, [wait].into_iter().chain(after));
     }
 
     /// Lets the new process wait in its root until the parent has recorded it ([`Errand::Record`]): whatever the program does
@@ -104,25 +109,7 @@ impl Plan {
     /// True if the new process waits for its record.
     #[must_use]
     pub fn awaits_record(&self) -> bool {
-        self.record_gate().is_some()
-    }
-
-    /// Returns the place of the gate at which the new process waits for its record among the gates.
-    fn record_gate(&self) -> Option<usize> {
-        self.gates
-            .iter()
-            .position(|errands| errands.contains(&Errand::Record))
-    }
-
-    /// Lets the new process mark its record after the wait for it. The parent writes the record as soon as it can, when the process may
-    /// still have the host's root: a process that joined it then would be on the host.
-    pub fn mark_record(&mut self, file: OwnedFd, byte: u8) {
-        let is_gate = |(_, op): &(usize, &Op)| matches!(op, Op::Gate);
-        let mut gates = self.ops.iter().enumerate().filter(is_gate);
-        let gate = self.record_gate().and_then(|number| gates.nth(number));
-        if let Some((gate, _)) = gate {
-            self.ops.insert(gate + 1, Op::Mark { file, byte });
-        }
+        self.gates.iter().any(|errands| errands.contains(&Errand::Record))
     }
 
     /// Lets the new process wait in its root, until the parent has shown that root to those who watch it
@@ -185,17 +172,7 @@ impl Plan {
         owner.unwrap_or(0)
     }
 
-    /// Returns the first descriptor that the program does not keep.
-    fn first_closed(&self) -> u32 {
-        let first = self.ops.iter().find_map(|op| match op {
-            Op::CloseFrom(first) => Some(*first),
-            _ => None,
-        });
-        first.unwrap_or(3)
-    }
-
-    /// Returns the index before ids and filter change: the wait must not need calls that the container's program may
-    /// not make.
+    /// Returns the index before ids and filter change.
     pub(crate) fn last_of_its_maker(&self) -> usize {
         let last = self.ops.iter().rposition(|op| matches!(op, Op::Privilege(_)));
         last.unwrap_or(self.ops.len())
@@ -203,17 +180,6 @@ impl Plan {
 
     fn place(&self, is_it: impl FnMut(&Op) -> bool) -> usize {
         self.ops.iter().position(is_it).unwrap_or(self.ops.len())
-    }
-}
-
-/// Takes the filter out of an operation that changes ids and capabilities as well, together with the flag needed to
-/// load it.
-pub(crate) fn filter_alone(later: &mut Privilege) -> Privilege {
-    Privilege {
-        credentials: None,
-        capabilities: None,
-        no_new_privs: std::mem::take(&mut later.no_new_privs),
-        filter: later.filter.take(),
     }
 }
 
@@ -251,7 +217,6 @@ pub(crate) mod tests {
 
     #[test]
     fn a_process_is_recorded_before_it_is_watched_and_one_that_descends_does_not_wait() {
-        let null = || std::fs::File::open("/dev/null").unwrap().into();
         let mut plan = plan_of(vec![
             Op::Gate,
             Op::Pivot,
@@ -262,14 +227,12 @@ pub(crate) mod tests {
         plan.gates = vec![vec![Errand::Cgroup]];
         plan.await_record();
         plan.watch_root();
-        plan.mark_record(null(), 7);
         let expected = [vec![Errand::Cgroup], vec![Errand::Record], vec![Errand::Watch]];
         assert!(plan.awaits_record() && plan.gates == expected);
         let [
             Op::Gate,
             Op::Pivot,
             Op::Gate,
-            Op::Mark { byte: 7, .. },
             Op::Umask(_),
             Op::Ready,
             Op::Gate,
@@ -281,7 +244,6 @@ pub(crate) mod tests {
         };
         let mut plan = plan_of(vec![Op::CloseFrom(3), Op::Descend { first_closed: 3 }]);
         plan.await_record();
-        plan.mark_record(null(), 7);
         assert!(!plan.awaits_record() && plan.gates.is_empty() && plan.ops.len() == 2);
     }
 
@@ -335,62 +297,5 @@ pub(crate) mod tests {
                 [vec![Errand::Maps], vec![Errand::Record, Errand::Hooks]]
             );
         }
-    }
-
-    fn parked(filter: bool, known: bool) -> Vec<Op> {
-        let mut plan = plan_of(vec![
-            Op::Pivot,
-            Op::CloseFrom(5),
-            Op::Privilege(Privilege {
-                credentials: Some(tote_sys::Credentials {
-                    uid: 7,
-                    gid: 8,
-                    groups: None,
-                }),
-                capabilities: Some(tote_sys::Capabilities {
-                    bounding: 9,
-                    ..tote_sys::Capabilities::default()
-                }),
-                no_new_privs: true,
-                filter: filter.then(|| (Box::default(), 0)),
-            }),
-            Op::DieWithParent,
-        ]);
-        let listener = std::fs::File::open("/dev/null").unwrap();
-        plan.park(listener.into(), known);
-        plan.ops
-    }
-
-    #[test]
-    fn who_is_parked_is_still_what_its_maker_was() {
-        for (filter, known) in [(true, false), (false, true)] {
-            let ops = parked(filter, known);
-            let Op::Park(park) = &ops[4] else {
-                panic!("{ops:?}")
-            };
-            assert_eq!((park.first_closed, park.owner), (5, 7));
-            assert!(matches!(ops[2..4], [Op::Bounding(9), Op::DieWithParent]));
-            let Op::Privilege(later) = &ops[5] else {
-                panic!("{ops:?}")
-            };
-            assert!(later.credentials.is_some() && later.no_new_privs);
-            assert_eq!(later.filter.is_some(), filter);
-            assert_eq!(later.capabilities.map(|sets| sets.bounding), Some(u64::MAX));
-        }
-    }
-
-    #[test]
-    fn a_known_filter_is_loaded_before_the_wait() {
-        let ops = parked(true, true);
-        let Op::Privilege(before) = &ops[3] else {
-            panic!("{ops:?}")
-        };
-        assert!(before.filter.is_some() && before.no_new_privs);
-        assert!(before.credentials.is_none() && before.capabilities.is_none());
-        assert!(matches!(ops[4..6], [Op::DieWithParent, Op::Park(_)]));
-        let Op::Privilege(later) = &ops[6] else {
-            panic!("{ops:?}")
-        };
-        assert!(later.filter.is_none() && !later.no_new_privs && later.credentials.is_some());
     }
 }

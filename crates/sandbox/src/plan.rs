@@ -61,7 +61,7 @@ pub enum Errand {
     NetDevices(String),
     /// Makes the cgroup.
     Cgroup,
-    /// Records the process where other commands find it.
+    /// Records the process where other commands find it. One that descends is recorded once more when its number is known.
     Record,
     /// Runs the hooks in the runtime's namespaces while the new process waits.
     Hooks,

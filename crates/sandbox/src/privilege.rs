@@ -18,27 +18,24 @@ const DESCENT: [(&str, u32); 6] = [
     ("dup3", 0),
 ];
 
-/// Calls that a process makes from loading its filter to `start`, and then until it becomes the program.
-const WAIT: [(&str, u32); 15] = [
-    ("sendmsg", 0),
-    ("sendto", 0),
+/// Calls that a process makes to stay as PID 1 and go on in a child, and those of that child until it becomes the program.
+const SPLIT: [(&str, u32); 9] = [
+    ("clone", SIGCHLD),
+    ("rt_sigprocmask", 0),
     ("prctl", 0),
     ("close_range", 0),
-    ("close", 0),
-    ("statx", 0),
-    ("faccessat2", 0),
-    ("rt_sigaction", 0),
-    ("accept4", 0),
-    ("setgroups", 0),
-    ("setresgid", 0),
-    ("setresuid", 0),
-    ("capget", 0),
-    ("capset", 0),
-    ("exit_group", 0),
+    ("rt_sigtimedwait", 0),
+    ("wait4", 0),
+    ("setsid", 0),
+    ("ioctl", 0),
+    ("dup3", 0),
 ];
 
 /// Flag of linux/sched.h.
 const CLONE_PARENT: u32 = 0x8000;
+
+/// Number of the signal, with which a clone(2) without flags begins.
+const SIGCHLD: u32 = 17;
 
 /// SECCOMP_FILTER_FLAG_NEW_LISTENER, linux/seccomp.h.
 const NEW_LISTENER: u32 = 1 << 3;
@@ -47,7 +44,12 @@ impl Builder<'_> {
     /// True if [`tote_sys::Op::Descend`] can be performed with the program's rights and its filter already in force.
     pub(crate) fn descends_last(process: &Process, privilege: &Privilege) -> bool {
         // A scheduling policy may keep a process from making others, or be lost by its children.
-        process.scheduler.is_none() && lets_through(privilege, &DESCENT)
+        process.scheduler.is_none() && may_descend(privilege)
+    }
+
+    /// True if [`tote_sys::Op::Pid1`] can be performed with the program's rights and its filter already in force.
+    pub(crate) fn splits_last(process: &Process, privilege: &Privilege) -> bool {
+        process.scheduler.is_none() && may_split(privilege)
     }
 
     pub(crate) fn privilege(&mut self, process: &Process) -> Result<Privilege, PlanError> {
@@ -235,7 +237,7 @@ pub(crate) fn listener(calls: &[&str]) -> Result<Filter, PlanError> {
     Ok((convert(&filter.instructions), filter.flags | NEW_LISTENER))
 }
 
-fn convert(instructions: &[tote_seccomp::Instruction]) -> Box<[SockFilter]> {
+pub(crate) fn convert(instructions: &[tote_seccomp::Instruction]) -> Box<[SockFilter]> {
     let converted = instructions.iter().map(|instruction| SockFilter {
         code: instruction.code,
         jt: instruction.jt,
@@ -245,28 +247,35 @@ fn convert(instructions: &[tote_seccomp::Instruction]) -> Box<[SockFilter]> {
     converted.collect()
 }
 
-/// Takes an operation that only loads the filter out of the one that also changes ids and capabilities, if the filter
-/// has a listener, whose receiver may wait for it before the container is started, and lets all remaining calls
-/// through.
-pub(crate) fn listening(later: &mut Privilege) -> Option<Privilege> {
-    let listens = matches!(later.filter, Some((_, flags)) if flags & NEW_LISTENER != 0);
-    (listens && lets_through(later, &WAIT)).then(|| crate::lifecycle::filter_alone(later))
+/// True if the filter lets [`tote_sys::Op::Descend`] and what comes after it through.
+pub(crate) fn may_descend(privilege: &Privilege) -> bool {
+    lets_through(privilege, &DESCENT)
+}
+
+/// True if the filter lets [`tote_sys::Op::Pid1`] and what comes after it through.
+pub(crate) fn may_split(privilege: &Privilege) -> bool {
+    lets_through(privilege, &SPLIT)
 }
 
 /// True if the filter, if there is one, lets all these calls through.
 pub(crate) fn lets_through(privilege: &Privilege, calls: &[(&str, u32)]) -> bool {
     privilege.filter.as_ref().is_none_or(|(filter, _)| {
-        let program: Vec<_> = filter.iter().map(instruction).collect();
-        let mut calls = calls.iter();
+        let program = instructions(filter);
+        // A call that this architecture does not have is made by another name.
+        let mut calls = calls
+            .iter()
+            .filter(|(call, _)| Arch::NATIVE.number(call).is_some());
         calls.all(|(call, first)| tote_seccomp::lets_through(&program, call, *first))
     })
 }
 
-fn instruction(filter: &SockFilter) -> tote_seccomp::Instruction {
-    tote_seccomp::Instruction {
+/// Converts a filter back to the instructions that it was compiled to.
+pub(crate) fn instructions(filter: &[SockFilter]) -> Vec<tote_seccomp::Instruction> {
+    let instruction = |filter: &SockFilter| tote_seccomp::Instruction {
         code: filter.code,
         jt: filter.jt,
         jf: filter.jf,
         k: filter.k,
-    }
+    };
+    filter.iter().map(instruction).collect()
 }

@@ -13,6 +13,9 @@ use tote_sys::{AsPid1, Attributes, Exec, Namespace, Op, Privilege, Program};
 /// Path that is searched if the environment has none, as execvp(3) would.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Name of a PID 1 of tote's own, once it has the rights of its container.
+pub const INIT_NAME: &str = "tote-init";
+
 impl Builder<'_> {
     /// Plans changes inside the root before it becomes the root: files, parameters, masks.
     pub(crate) fn inside_the_root(&mut self) -> Result<(), PlanError> {
@@ -98,15 +101,21 @@ impl Builder<'_> {
             return self.descent(process);
         }
         let of_parent = self.request.lifetime == Lifetime::OfParent;
-        if of_parent && self.request.init {
-            self.push(Op::DieWithParent);
+        let privilege = self.privilege(process)?;
+        // PID 1 of tote's own may be looked at from the moment that the program runs, so it has no more rights by then.
+        let splits_last = self.request.init && Self::splits_last(process, &privilege);
+        if self.request.init && !splits_last {
+            if of_parent {
+                self.push(Op::DieWithParent);
+            }
+            self.init()?;
         }
-        self.init()?;
         self.schedule(process)?;
         self.label(process)?;
-        let privilege = self.privilege(process)?;
         self.keyring(&privilege)?;
-        self.push(Op::Session);
+        if !splits_last {
+            self.push(Op::Session);
+        }
         self.push(Op::CloseFrom(3 + self.request.preserve_fds));
         self.push(Op::WorkingDir(cstring("process.cwd", &process.cwd)?));
         // This comes after the last write below /proc/self, whose files are root's from here on.
@@ -114,6 +123,10 @@ impl Builder<'_> {
         self.push(Op::Privilege(privilege));
         if of_parent {
             self.push(Op::DieWithParent); // a change of ids has undone any earlier one
+        }
+        if splits_last {
+            self.init()?;
+            self.push(Op::Session);
         }
         let exec = program(process, self.request.facts.own_executable)?;
         self.push(Op::Exec(Box::new(exec)));
@@ -169,7 +182,7 @@ impl Builder<'_> {
     fn init(&mut self) -> Result<(), PlanError> {
         if self.request.init {
             self.push(Op::Pid1(AsPid1 {
-                name: cstring("name", "tote-init")?,
+                name: cstring("name", INIT_NAME)?,
             }));
         }
         Ok(())

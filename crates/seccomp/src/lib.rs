@@ -26,7 +26,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use answer::lets_through;
+pub use answer::{lets_through, widened};
 pub use arch::Arch;
 pub use capability::CapSet;
 pub use compile::{Filter, MAX_INSTRUCTIONS, compile, notifies};

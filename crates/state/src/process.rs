@@ -50,6 +50,30 @@ fn parse_start_time(stat: &str) -> Option<u64> {
     rest.split(' ').nth(19)?.parse().ok()
 }
 
+/// True if a process that was cloned here has become its program, or has that name: from then on it has the rights of its program, and
+/// the root. False if there is no such process any more.
+///
+/// # Errors
+/// Those of open(2) and read(2).
+pub fn has_begun(pid: u32, started: u64, name: &str) -> std::io::Result<bool> {
+    match read_proc_text(format!("/proc/{pid}/stat")) {
+        Ok(stat) => Ok(parse_start_time(&stat) == Some(started) && has_executed(&stat, name)),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::SRCH) => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
+/// `PF_FORKNOEXEC` of the kernel's `sched.h`: set when a process is cloned, and cleared by execve(2).
+const FORKED: u32 = 0x40;
+
+fn has_executed(stat: &str, name: &str) -> bool {
+    let called = stat.split_once(" (").and_then(|(_, rest)| rest.rsplit_once(") "));
+    parse_flags(stat).is_some_and(|flags| flags & FORKED == 0)
+        || called.is_some_and(|(called, _)| called == name)
+}
+
 /// True if a process has ended or is about to; some of its descriptors may still be open.
 pub fn is_ending(pid: u32, started: u64) -> bool {
     let stat = read_proc_text(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -128,7 +152,22 @@ mod tests {
         ] {
             assert_eq!(parse_start_time(bad), None, "{bad}");
         }
+        for (name, flags, begun) in [
+            ("tote", 0x40, false),
+            ("tote", 0, true),
+            ("tote-init", 0x40, true),
+            ("a) tote-init", 0x40, false),
+        ] {
+            let stat = format!("12 ({name}) S 1 1 1 0 -1 {flags} 0 0 0 0 1 2 3 4 20 0 1 0 98765 1 2");
+            assert_eq!(has_executed(&stat, "tote-init"), begun, "{stat}");
+        }
         let own = start_time(std::process::id()).unwrap();
+        assert!(has_begun(std::process::id(), own, "x").unwrap());
+        assert!(
+            !has_begun(std::process::id(), own + 1, "x").unwrap(),
+            "it is another one"
+        );
+        assert!(!has_begun(u32::MAX, own, "x").unwrap());
         assert!(own > 0);
         let (pidfd, started) = find(std::process::id()).unwrap();
         assert_eq!(started, own);

@@ -38,9 +38,9 @@ pub(crate) fn run(birth: &Birth<'_>, channel: BorrowedFd<'_>, clock: Option<&Clo
         }
         let done = match op {
             Op::Pid1(how) => pid1::split(how, &ops[index + 1..], &registers),
-            Op::AwaitStart(how) => start::wait(how, &ops[index + 1..], &mut registers),
-            Op::Park(how) => park::wait(how, &mut registers),
+            Op::FindProgram => start::find_program(&ops[index + 1..]),
             Op::CloseFrom(first) => close_from(*first, &ops[index + 1..], &registers),
+            Op::Descend { first_closed } => descend(*first_closed, &ops[index + 1..], &registers),
             op => apply(op, &mut registers),
         };
         match done {
@@ -112,10 +112,6 @@ fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
         Op::NoStdin => console::no_stdin(),
         Op::NoOutput { number } => console::put_null(*number),
         Op::Stdio { fd, number } => console::put(fd.as_fd(), *number),
-        Op::Mark { file, byte } => {
-            best_effort(rustix::io::pwrite(file, &[*byte], 0));
-            Ok(())
-        }
         Op::Rlimit { resource, soft, hard } => rlimit::set(*resource, *soft, *hard),
         Op::Umask(mask) => identity::set_umask(*mask),
         Op::Hide => prctl::set_dumpable(false),
@@ -128,18 +124,22 @@ fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
             name, permissions, ..
         } => schedule::join_keyring(name, *permissions),
         Op::Session => console::session(registers),
-        Op::Bounding(keep) => identity::limit_bounding(*keep),
         Op::Privilege(privilege) => identity::set(privilege, registers.listens()),
         Op::WorkingDir(path) => root::working_dir(path),
         Op::Exec(exec) => Err(identity::exec(exec, registers)),
         Op::HoldProc => procfs::hold_proc(registers),
-        Op::Descend { first_closed } => descend::go_on(*first_closed, registers),
         Op::JoinProcess(how) => join::join(how, registers),
         Op::Terminal { size, owner, plain } => join::terminal((*size, *owner, *plain), registers),
         Op::Ready => socket::tell_ready(registers.channel),
         Op::Hook(how) => hook::run(how, registers),
+        Op::DieOfSignals => {
+            signal::die_of_signals();
+            Ok(())
+        }
+        Op::AwaitStart(how) => start::wait(how, registers),
+        Op::Park(how) => park::wait(how, registers),
         // The loop in `run` performs these.
-        Op::Pid1(_) | Op::AwaitStart(_) | Op::Park(_) | Op::CloseFrom(_) => Err(Errno::INVAL),
+        Op::Pid1(_) | Op::FindProgram | Op::CloseFrom(_) | Op::Descend { .. } => Err(Errno::INVAL),
     }
 }
 
@@ -163,8 +163,8 @@ fn can_do_without(op: &Op, errno: Errno) -> bool {
 /// Returns 127 and 126 as shells do, in case the parent is no longer there to translate.
 fn exit_code(op: &Op, errno: Errno) -> i32 {
     match (op, errno) {
-        (Op::Exec(_) | Op::AwaitStart(_), Errno::NOENT) => 127,
-        (Op::Exec(_) | Op::AwaitStart(_), _) => 126,
+        (Op::Exec(_) | Op::FindProgram, Errno::NOENT) => 127,
+        (Op::Exec(_) | Op::FindProgram, _) => 126,
         _ => 125,
     }
 }
@@ -205,28 +205,37 @@ fn report(kind: u8, registers: &Registers<'_>, op: usize, errno: Errno) {
 /// execve(2) looks the program up while all of them are open, and `/proc/self/fd/N/..` is a path of the host
 /// (CVE-2024-21626).
 fn close_from(first: u32, rest: &[Op], registers: &Registers<'_>) -> Result<(), Errno> {
-    let has = |wanted: fn(&Op) -> bool| rest.iter().any(wanted);
-    // The container's own descriptors stay open if a hook or a parked process needs them afterwards.
-    let goes_on = has(|op| matches!(op, Op::Park(_) | Op::Hook(_)));
-    let own = [&registers.root, &registers.devpts].map(|own| own.as_ref().filter(|_| goes_on));
-    let kept = || {
-        let of_steps = rest.iter().flat_map(|op| match op {
-            Op::Hook(hook) => [Some(hook.input.as_raw_fd()), Some(hook.output.as_raw_fd())],
-            Op::AwaitStart(gate) => [Some(gate.listener.as_raw_fd()), None],
-            Op::Park(park) => [Some(park.listener.as_raw_fd()), None],
-            Op::Stdio { fd, .. } => [Some(fd.as_raw_fd()), None],
-            Op::Join(namespace) => [Some(namespace.fd.as_raw_fd()), None],
-            Op::Exec(exec) => [exec.file.as_ref().map(AsRawFd::as_raw_fd), None],
-            _ => [None, None],
-        });
-        let here = [&registers.terminal, &registers.conversation].map(Option::as_ref);
-        let here = here.into_iter().chain(own).flatten().map(AsRawFd::as_raw_fd);
-        let channel = registers.channel.as_raw_fd();
-        of_steps.flatten().chain(here).chain([channel])
-    };
     // SAFETY: with CLOSE_RANGE_CLOEXEC nothing is closed now, and no descriptor is used after the exec that follows.
     if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } == -1 {
         return Err(errno());
     }
-    inherited::close_others(first, kept)
+    inherited::close_others(first, || needed(rest, registers))
+}
+
+/// Goes on in a child of this process's parent, which keeps what later operations need.
+fn descend(first_closed: u32, rest: &[Op], registers: &Registers<'_>) -> Result<(), Errno> {
+    inherited::close_others(first_closed, || needed(rest, registers))?;
+    descend::go_on(registers)
+}
+
+/// Returns the descriptors that these operations need.
+fn needed<'a>(rest: &'a [Op], registers: &'a Registers<'_>) -> impl Iterator<Item = i32> + 'a {
+    let of_steps = rest.iter().flat_map(|op| match op {
+        Op::Hook(hook) => [Some(hook.input.as_raw_fd()), Some(hook.output.as_raw_fd())],
+        Op::AwaitStart(gate) => [Some(gate.listener.as_raw_fd()), None],
+        Op::Park(park) => [Some(park.listener.as_raw_fd()), None],
+        Op::Stdio { fd, .. } => [Some(fd.as_raw_fd()), None],
+        Op::Join(namespace) => [Some(namespace.fd.as_raw_fd()), None],
+        Op::Exec(exec) => [exec.file.as_ref().map(AsRawFd::as_raw_fd), None],
+        _ => [None, None],
+    });
+    // A parked process makes a terminal and a directory inside when its program comes.
+    let parks = rest.iter().any(|op| matches!(op, Op::Park(_)));
+    let own = [&registers.root, &registers.devpts].map(|own| own.as_ref().filter(|_| parks));
+    let here = [&registers.terminal, &registers.conversation].map(Option::as_ref);
+    let here = here.into_iter().chain(own).flatten().map(AsRawFd::as_raw_fd);
+    of_steps
+        .flatten()
+        .chain(here)
+        .chain([registers.channel.as_raw_fd()])
 }

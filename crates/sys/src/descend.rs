@@ -8,18 +8,14 @@
 
 use crate::Errno;
 use crate::environment::visit_environment;
-use crate::inherited::close_others;
 use crate::outcome::errno;
 use crate::outcome::exit;
 use crate::registers::Registers;
-use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::fd::BorrowedFd;
 use std::ffi::CStr;
 
 /// Continues in a child of this process's parent. The caller must have joined the PID namespace for its children.
-pub(crate) fn go_on(first_closed: u32, registers: &Registers<'_>) -> Result<(), Errno> {
-    let terminal = registers.terminal.as_ref().map(AsRawFd::as_raw_fd);
-    let kept = || [registers.channel.as_raw_fd()].into_iter().chain(terminal);
-    close_others(first_closed, kept)?;
+pub(crate) fn go_on(registers: &Registers<'_>) -> Result<(), Errno> {
     forget_environment();
     // SAFETY: the child is a copy of this process, as in `birth`, and neither allocates nor needs a lock.
     // CLONE_PARENT makes it a child of this one's parent, which waits for it. The call is clone(2), since filters

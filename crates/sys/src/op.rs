@@ -154,14 +154,6 @@ pub enum Op {
         /// Number that it gets.
         number: i32,
     },
-    /// Overwrites the first byte of a file: the mark of a record that the process is in its root. The process goes on after a
-    /// failure, since the record itself may be missing where the disk is full.
-    Mark {
-        /// File, open for writing.
-        file: OwnedFd,
-        /// New first byte.
-        byte: u8,
-    },
     /// Calls setrlimit(2) by number.
     Rlimit {
         /// `RLIMIT_…`
@@ -208,7 +200,7 @@ pub enum Op {
     /// process of another PID namespace.
     HoldProc,
     /// Goes on in a process that is born in the joined PID namespace, which keeps nothing but the standard
-    /// descriptors, the terminal and the descriptors below `first_closed`; this process ends. The parent learns of it
+    /// descriptors, the terminal, what later operations need, and the descriptors below `first_closed`; this process ends. The parent learns of it
     /// by [`crate::Event::Descended`].
     Descend {
         /// First descriptor that the program does not keep.
@@ -229,10 +221,13 @@ pub enum Op {
     Ready,
     /// Runs another program to its end; see [`Hook`].
     Hook(Box<Hook>),
+    /// Looks for the program of [`Op::Exec`] without executing it, so that the command which creates a container reports a missing one.
+    FindProgram,
+    /// Lets signals end this process that would end another one. The kernel keeps them from the first process of a PID
+    /// namespace, which may wait long.
+    DieOfSignals,
     /// Waits for the command that starts the container; see [`AwaitStart`].
     AwaitStart(AwaitStart),
-    /// Limits the bounding set to these capabilities, ahead of [`Op::Privilege`].
-    Bounding(u64),
     /// Waits for a taker that brings the program; see [`Park`].
     Park(Park),
     /// Executes the program.

@@ -18,7 +18,6 @@
 
 use crate::brought::Brought;
 use crate::event::{ENDED, receive_once};
-use crate::inherited::close_others;
 use crate::outcome::{best_effort, errno, exit};
 use crate::registers::Registers;
 use crate::socket::{accept, address, socket, tell_ready};
@@ -51,9 +50,6 @@ pub(crate) const ROOM: usize = 2 * PIECE;
 pub struct Park {
     /// Bound and listening socket, made by [`crate::start_gate`].
     pub listener: OwnedFd,
-    /// First descriptor that the program does not keep. From there on, only descriptors that are still needed stay
-    /// open while the process waits.
-    pub first_closed: u32,
     /// Owner of a terminal that the process makes.
     pub owner: u32,
 }
@@ -278,18 +274,10 @@ impl AsFd for Taking {
     }
 }
 
-/// Waits in the child, which lacks only its program, ids and capabilities, and its filter if that may forbid the
-/// calls made here.
+/// Waits in the child, which lacks only its program and, where the root of its container may change them, its ids. It has no
+/// capability beyond those of its container. The calls made here are those of `PARK` in `sandbox`.
 pub(crate) fn wait(how: &Park, registers: &mut Registers<'_>) -> Result<(), Errno> {
     best_effort(crate::prctl::set_dumpable(false));
-    let kept = [
-        Some(how.listener.as_raw_fd()),
-        Some(registers.channel.as_raw_fd()),
-        registers.root.as_ref().map(AsRawFd::as_raw_fd),
-        registers.devpts.as_ref().map(AsRawFd::as_raw_fd),
-    ];
-    close_others(how.first_closed, || kept.into_iter().flatten())?;
-    crate::signal::die_of_signals();
     let room = room(ROOM)?;
     // The listener has the credentials of its maker as well, in terms of this user namespace.
     let own = peer_user(how.listener.as_fd())?;

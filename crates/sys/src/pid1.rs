@@ -2,7 +2,7 @@
 
 use crate::outcome::{best_effort, errno, exit};
 use crate::registers::Registers;
-use crate::{Errno, Op, identity, prctl, signal};
+use crate::{Errno, Op, Privilege, identity, prctl, signal};
 use std::ffi::CString;
 
 /// PID 1 that tote itself plays.
@@ -12,12 +12,25 @@ pub struct AsPid1 {
     pub name: CString,
 }
 
-/// Splits the process: the parent stays as PID 1 and never returns, the child goes on with the remaining operations.
+/// Splits the process: the parent stays as PID 1 and never returns, the child goes on with the remaining operations. Both have the
+/// container's rights already, unless those forbid the split.
 pub(crate) fn split(how: &AsPid1, rest: &[Op], registers: &Registers<'_>) -> Result<(), Errno> {
     // Signals are blocked before the fork, so that none is lost between it and the loop.
     signal::block_all()?;
     // The process is hidden before the child exists: the program may run before PID 1 gets to go on at all.
     prctl::set_dumpable(false)?;
+    let is_confined = !rest.iter().any(|op| {
+        matches!(
+            op,
+            Op::Privilege(Privilege {
+                capabilities: Some(_),
+                ..
+            })
+        )
+    });
+    if is_confined {
+        name(how);
+    }
     // SAFETY: the child is a copy of this process, as in `birth`, and neither allocates nor needs a lock.
     match unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } {
         -1 => Err(errno()),
@@ -25,13 +38,16 @@ pub(crate) fn split(how: &AsPid1, rest: &[Op], registers: &Registers<'_>) -> Res
             signal::unblock_all();
             // Operations may write below /proc/self, whose files would belong to the host's root; `Op::Hide` comes
             // after them.
-            prctl::set_dumpable(true)
+            match rest.iter().any(|op| matches!(op, Op::Hide)) {
+                true => prctl::set_dumpable(true),
+                false => Ok(()),
+            }
         }
         child => stay(how, rest, registers, child as i32),
     }
 }
 
-/// Plays PID 1 inside the container, privileged until it has confined itself like its child. It closes the parent's
+/// Plays PID 1 inside the container, and confines itself like its child if it has not done so. It closes the parent's
 /// descriptors first: once PID 1 has the container's rights, a process with CAP_SYS_PTRACE there can open them.
 fn stay(how: &AsPid1, rest: &[Op], registers: &Registers<'_>, child: i32) -> ! {
     close_all();
@@ -44,8 +60,7 @@ fn stay(how: &AsPid1, rest: &[Op], registers: &Registers<'_>, child: i32) -> ! {
     }
     // Again: a change of ids resets the flag to what the sysctl `fs.suid_dumpable` says.
     best_effort(prctl::set_dumpable(false));
-    // The name is for ps only; PID 1 works without it.
-    best_effort(rustix::thread::set_name(&how.name));
+    name(how);
     loop {
         match signal::wait_any() {
             None => {}
@@ -59,6 +74,11 @@ fn stay(how: &AsPid1, rest: &[Op], registers: &Registers<'_>, child: i32) -> ! {
             Some(signo) => signal::kill(child, signo),
         }
     }
+}
+
+/// Takes the name by which ps shows PID 1, and by which commands know that it has the container's rights. It works without.
+fn name(how: &AsPid1) {
+    best_effort(rustix::thread::set_name(&how.name));
 }
 
 /// Closes every descriptor, the channel to the parent included: the child signals the end of the conversation, by

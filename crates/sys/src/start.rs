@@ -7,7 +7,6 @@
 //! a crash only a name remains to be removed.
 
 use crate::event::{Event, receive};
-use crate::inherited::close_others;
 use crate::outcome::best_effort;
 use crate::registers::Registers;
 use crate::socket::{accept, address, socket, tell_ready};
@@ -22,9 +21,6 @@ use std::ffi::CStr;
 pub struct AwaitStart {
     /// Bound and listening socket, made by [`start_gate`].
     pub listener: OwnedFd,
-    /// First descriptor that the program does not keep. From there on, only descriptors that are still needed stay
-    /// open while the process waits: an inherited lock would otherwise last as long.
-    pub first_closed: u32,
 }
 
 /// Makes the gate: a socket of this name in the directory.
@@ -77,27 +73,11 @@ impl Starting {
     }
 }
 
-/// Waits in the child, which has nothing left to do but to become the program.
-///
-/// A missing program is reported now, while the command that creates the container still listens.
-pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>) -> Result<(), Errno> {
-    // From here on processes in the container may look into this one, for as long as it waits.
+/// Waits in the child, which has nothing left to do but to become the program, and nothing that the program lacks: from here
+/// on processes in the container may look into this one. The calls made here are those of `WAIT` in `sandbox`.
+pub(crate) fn wait(how: &AwaitStart, registers: &mut Registers<'_>) -> Result<(), Errno> {
+    // A change of ids has reset the flag to what the sysctl `fs.suid_dumpable` says.
     best_effort(crate::prctl::set_dumpable(false));
-    let hooks = || {
-        let hooks = rest.iter().filter_map(|op| match op {
-            Op::Hook(hook) => Some([hook.input.as_raw_fd(), hook.output.as_raw_fd()]),
-            _ => None,
-        });
-        let own = [how.listener.as_raw_fd(), registers.channel.as_raw_fd()];
-        hooks.flatten().chain(own)
-    };
-    close_others(how.first_closed, hooks)?;
-    // The program is looked up when no descriptor of the host is open any more through which a path of the image
-    // could lead.
-    if let Some(Op::Exec(exec)) = rest.last() {
-        find_program(exec)?;
-    }
-    crate::signal::die_of_signals();
     tell_ready(registers.channel)?;
     let conversation = accept(&how.listener)?;
     // SAFETY: this closes the listener, whose owner is never dropped: this process ends by execve or _exit. From here
@@ -109,8 +89,16 @@ pub(crate) fn wait(how: &AwaitStart, rest: &[Op], registers: &mut Registers<'_>)
     Ok(())
 }
 
-/// Looks for the program as execvp(3) does, without executing it.
-fn find_program(exec: &Exec) -> Result<(), Errno> {
+/// Looks for the program as execvp(3) does, without executing it. No descriptor of the host is open any more through which a
+/// path of the image could lead.
+pub(crate) fn find_program(rest: &[Op]) -> Result<(), Errno> {
+    match rest.last() {
+        Some(Op::Exec(exec)) => find(exec),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+fn find(exec: &Exec) -> Result<(), Errno> {
     let mut reason = Errno::NOENT;
     for candidate in &exec.candidates {
         match executable(candidate) {

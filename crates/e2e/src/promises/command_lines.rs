@@ -1,7 +1,9 @@
 //! Secrets on the engine's command line are hidden from other users: they can read the arguments of every process on
 //! the host, and a container those of every process in it.
 
+use crate::bundle::Bundle;
 use crate::context::Context;
+use crate::need::Need::Root;
 use crate::processes;
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
@@ -13,7 +15,12 @@ pub(super) const TESTS: &[Test] = &[
     test("command_lines::no_monitor_shows_one", &[], of_monitors),
     test("command_lines::no_command_that_stays_shows_one", &[], of_commands),
     test("command_lines::an_init_shows_none", &[], of_init),
-    test("command_lines::who_comes_by_exec_shows_none", &[], of_newcomers),
+    test(
+        "command_lines::what_comes_into_a_pid_namespace_shows_none",
+        &[],
+        of_newcomers,
+    ),
+    test("command_lines::what_comes_by_oci_shows_none", &[Root], of_bundles),
 ];
 
 /// Returns a variable for containers that is unique to this test, because tests run concurrently.
@@ -78,22 +85,108 @@ fn of_init(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The container watches every process that appears in it.
+/// Script of a container that prints the command line of every process which it sees.
+const WATCH: &str = "while :; do for p in /proc/[0-9]*; do
+case $p in */1) ;; *) tr '\\0' ' ' < $p/cmdline; echo ;; esac
+done; done 2>/dev/null";
+
+/// A neighbour in the PID namespace watches every process that appears there, whatever command it comes from.
 fn of_newcomers(cx: &Context) -> Result<()> {
     let (secret, image) = (secret(cx)?, cx.image());
-    let script = "while :; do for p in /proc/[0-9]*; do
-case $p in */1) ;; *) read -r line < $p/cmdline; echo \"$line\" ;; esac
-done; done 2>/dev/null";
-    cx.tote(&["run", "-d", "--name", "c", &image, "sh", "-c", script])
+    cx.tote(&["pod", "create", "--name", "p", "--share", "pid"])
         .output()?
         .exits(0)?;
-    for _ in 0..20 {
-        cx.tote(&["exec", "-e", &secret, "c", "true"])
-            .output()?
-            .exits(0)?;
+    let commands: [&[&str]; 7] = [
+        &["exec", "-e", &secret, "c", "true"],
+        &["debug", "-e", &secret, "c", "true"],
+        &[
+            "run",
+            "--rm",
+            "-e",
+            &secret,
+            "--pid",
+            "container:c",
+            &image,
+            "true",
+        ],
+        &[
+            "run",
+            "--rm",
+            "--init",
+            "-e",
+            &secret,
+            "--pid",
+            "container:c",
+            &image,
+            "true",
+        ],
+        &[
+            "run",
+            "-d",
+            "--rm",
+            "-e",
+            &secret,
+            "--pid",
+            "container:c",
+            &image,
+            "true",
+        ],
+        &["run", "--rm", "-e", &secret, "--pod", "p", &image, "true"],
+        &[
+            "pool",
+            "fill",
+            "p",
+            "-n",
+            "2",
+            "-e",
+            &secret,
+            "--pid",
+            "container:c",
+            &image,
+        ],
+    ];
+    for place in [&["--pod", "p"][..], &[]] {
+        let words = [&["run", "-d", "--name", "c"], place, &[&image, "sh", "-c", WATCH]];
+        cx.tote(&words.concat()).output()?.exits(0)?;
+        for words in commands {
+            let of_pod = words.contains(&"--pod");
+            if of_pod != !place.is_empty() {
+                continue;
+            }
+            for _ in 0..20 {
+                cx.tote(words).output()?.exits(0)?;
+                if words[0] == "pool" {
+                    cx.tote(&["pool", "rm", "p"]).output()?.exits(0)?;
+                }
+            }
+            let seen = cx.tote(&["logs", "c"]).output()?.out();
+            let shown = seen.lines().find(|line| line.contains(&secret));
+            ensure!(shown.is_none(), "{words:?} shows {shown:?}");
+        }
+        cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
     }
-    let seen = cx.tote(&["logs", "c"]).output()?;
-    cx.tote(&["rm", "-f", "c"]).output()?.exits(0)?;
-    ensure!(!seen.out().contains(&secret), "{}", seen.transcript());
+    cx.tote(&["pod", "rm", "-f", "p"]).output()?.exits(0)?;
     Ok(())
+}
+
+fn of_bundles(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sh", "-c", WATCH])?;
+    bundle.detached(&["run", "-d", "a"])?.exits(0)?;
+    bundle.joins_pids(bundle.pid("a")?)?;
+    bundle.change(|spec| spec["process"]["args"] = serde_json::json!(["sleep", "1000"]))?;
+    // The directory of the state is a word of each of these command lines.
+    let secret = cx.scratch().to_string_lossy().into_owned();
+    for _ in 0..20 {
+        let script = r#"exec "$@" < /dev/null > other 2>&1"#;
+        let create = bundle.oci(&["create", "b"]).under(&["sh", "-c", script, "sh"]);
+        create.output()?.exits(0)?;
+        bundle.oci(&["start", "b"]).output()?.exits(0)?;
+        bundle.oci(&["delete", "-f", "b"]).output()?.exits(0)?;
+        bundle.oci(&["exec", "a", "true"]).output()?.exits(0)?;
+    }
+    let seen = bundle.written()?;
+    let shown = seen.lines().find(|line| line.contains(&secret));
+    ensure!(shown.is_none(), "{shown:?}");
+    bundle.oci(&["delete", "-f", "a"]).output()?.exits(0)?;
+    bundle.nothing_left()
 }

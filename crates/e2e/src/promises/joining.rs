@@ -2,7 +2,7 @@
 
 use crate::bundle::Bundle;
 use crate::context::Context;
-use crate::need::Need::Program;
+use crate::need::Need::{Program, Root};
 use crate::need::is_root;
 use crate::promise::{Test, test};
 use anyhow::{Result, ensure};
@@ -19,6 +19,11 @@ pub(super) const TESTS: &[Test] = &[
         "joining::oci_exec_brings_nothing_along",
         &[Program("gcc")],
         by_oci,
+    ),
+    test(
+        "joining::oci_create_brings_nothing_along",
+        &[Root, Program("gcc")],
+        by_create,
     ),
     test(
         "joining::a_stopped_newcomer_is_killed",
@@ -131,6 +136,31 @@ fn by_oci(cx: &Context) -> Result<()> {
     }
     check(&bundle.written()?)?;
     bundle.oci(&["delete", "-f", &id]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
+
+fn by_create(cx: &Context) -> Result<()> {
+    let canary = cx.file("canary", "the host's")?;
+    let bundle = Bundle::new(cx, &["probe", "catch", &canary])?;
+    bundle.change(|spec| {
+        for set in ["bounding", "effective", "permitted"] {
+            spec["process"]["capabilities"][set] = json!(["CAP_SYS_PTRACE"]);
+        }
+    })?;
+    bundle.detached(&["run", "-d", "a"])?.exits(0)?;
+    bundle.joins_pids(bundle.pid("a")?)?;
+    bundle.change(|spec| spec["process"]["args"] = json!(["sleep", "1000"]))?;
+    for _ in 0..TIMES {
+        let create =
+            bundle
+                .oci(&["create", "b"])
+                .under(&["sh", "-c", r#"exec "$@" < /dev/null > other 2>&1"#, "sh"]);
+        create.env("HOST_CANARY", "secret").output()?.exits(0)?;
+        bundle.oci(&["start", "b"]).output()?.exits(0)?;
+        bundle.oci(&["delete", "-f", "b"]).output()?.exits(0)?;
+    }
+    check(&bundle.written()?)?;
+    bundle.oci(&["delete", "-f", "a"]).output()?.exits(0)?;
     bundle.nothing_left()
 }
 

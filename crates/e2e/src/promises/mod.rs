@@ -192,6 +192,7 @@ mod volume_commands;
 mod volume_treatments;
 mod volumes;
 mod volumes_from;
+mod waiting;
 mod waits;
 
 use crate::promise::Test;
@@ -316,6 +317,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     default_network::TESTS,
     exec::TESTS,
     usage::TESTS,
+    waiting::TESTS,
     health::TESTS,
     systemd::TESTS,
     units::TESTS,

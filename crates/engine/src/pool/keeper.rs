@@ -312,5 +312,5 @@ fn note_birth(
     inside.process.env = note.env;
     inside.process.cwd = note.cwd;
     inside.process.terminal = note.terminal;
-    claim.note(entry, inside, FirstProcess::InItsRoot)
+    claim.note(entry, inside, FirstProcess::Begun)
 }

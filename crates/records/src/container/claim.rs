@@ -9,7 +9,7 @@ use rustix::fs::FlockOperation;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tote_bundle::ContainerId;
@@ -27,13 +27,14 @@ const MOMENT: Duration = Duration::from_secs(2);
 /// record.
 pub const VOLUMES: &[u8] = b"volumes";
 
-/// Where the first process of a container is, as the first byte of the container's record says.
+/// How far the first process of a container is, as the first byte of the container's record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstProcess {
-    /// Process that may still have the host's root, so that no command may join it.
+    /// Process that may still have the host's root and its maker's rights, so that no command may join it unless it
+    /// [has begun](tote_state::process::has_begun).
     Coming,
-    /// Process in the container's root. Records of earlier versions have no such byte, and count as these.
-    InItsRoot,
+    /// Process that has become its program. Records of earlier versions have no such byte, and count as these.
+    Begun,
 }
 
 impl FirstProcess {
@@ -42,7 +43,7 @@ impl FirstProcess {
     pub const fn byte(self) -> u8 {
         match self {
             Self::Coming => b' ',
-            Self::InItsRoot => b'\n',
+            Self::Begun => b'\n',
         }
     }
 }
@@ -238,14 +239,9 @@ impl Claim {
         file.set_len(text.len() as u64).map_err(fail)
     }
 
-    /// Opens the record for the container's first process, which overwrites the first byte. That descriptor has no part in the
-    /// lock.
-    ///
-    /// # Errors
-    /// [`EngineError::State`].
-    pub fn open_mark(&self) -> Result<File, EngineError> {
-        let opened = OpenOptions::new().write(true).open(&self.path);
-        opened.map_err(EngineError::file("open", &self.path))
+    /// Marks the record of a container whose first process has begun, which spares other commands a look at the process.
+    pub fn mark_begun(&self) {
+        best_effort(self.file.write_at(&[FirstProcess::Begun.byte()], 0));
     }
 
     /// Parses the recorded container.

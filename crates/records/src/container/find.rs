@@ -6,7 +6,7 @@ use super::error::LifeError;
 use super::live::is_held;
 use super::mount_points::mounts_image;
 use super::record::{self, Container};
-use super::state::{State, Status};
+use super::state::{ProcessId, State, Status};
 use crate::changes::ContainerError;
 use crate::{EngineError, Home};
 use std::collections::BTreeSet;
@@ -286,20 +286,25 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
                 source,
             })?,
         };
-        let is_coming = text.first() == Some(&FirstProcess::Coming.byte()) || text.trim_ascii().is_empty();
-        if is_coming || text.starts_with(VOLUMES) {
+        if text.trim_ascii().is_empty() || text.starts_with(VOLUMES) {
             return Ok(Noted::Work);
         }
+        let is_coming = text.first() == Some(&FirstProcess::Coming.byte());
         match tote_state::record::parse::<Entry>(&path, &text) {
             Ok(entry) => {
                 // An entry without a process only serves a sweep after the death of its maker.
-                let lives = entry.state.process.is_some() && is_held(home, id);
-                return Ok(if lives {
+                let begun = match &entry.state.process {
+                    Some(process) if is_coming => has_begun(process)?,
+                    process => process.is_some(),
+                };
+                return Ok(if begun && is_held(home, id) {
                     Noted::Container(Box::new(entry))
                 } else {
                     Noted::Work
                 });
             }
+            // It is being written.
+            Err(_) if is_coming => return Ok(Noted::Work),
             Err(error) => last = Some(error),
         }
         std::thread::yield_now();
@@ -309,6 +314,13 @@ fn noted(home: &Home, id: &ContainerId) -> Result<Noted, EngineError> {
         // The writer was killed: the next sweep clears the parts that the id names.
         _ => Ok(Noted::Work),
     }
+}
+
+/// True if the first process of a container has the rights of its program. A process that could be joined before could be traced
+/// from inside, and it has the rights of its maker until just before execve(2).
+fn has_begun(process: &ProcessId) -> Result<bool, EngineError> {
+    tote_state::process::has_begun(process.pid, process.start_time, tote_sandbox::INIT_NAME)
+        .map_err(EngineError::file("read", format!("/proc/{}/stat", process.pid)))
 }
 
 /// Container or pool that uses an image.
@@ -381,8 +393,6 @@ mod tests {
     use super::super::claim::Claim;
     use super::super::tests::{container, id};
     use super::*;
-    use std::os::unix::fs::FileExt as _;
-
     #[test]
     fn by_id_name_and_beginning() {
         let dir = tempfile::tempdir().unwrap();
@@ -417,10 +427,17 @@ mod tests {
     fn what_is_worked_on_is_there_as_long_as_somebody_works() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(Some(dir.path())).unwrap();
+        // A thread has executed no program itself, as a process that was only cloned.
+        let ((tells, told), (end, ends)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+        let thread = std::thread::spawn(move || {
+            tells.send(rustix::thread::gettid()).unwrap();
+            ends.recv().unwrap();
+        });
+        let cloned = told.recv().unwrap().as_raw_pid().unsigned_abs();
         let mut entry = Entry {
             container: container(&home, 0x21, "kept"),
             state: State {
-                process: ProcessId::of(std::process::id()),
+                process: ProcessId::of(cloned),
                 ..State::default()
             },
             kept: false,
@@ -431,17 +448,22 @@ mod tests {
         let claim = Claim::take(&home, &id(0x22)).unwrap().unwrap();
         let open = |id: &ContainerId| open(&home, id).unwrap();
         assert!(open(&id(0x22)).is_none(), "nothing is known of it yet");
-        let mark = claim.open_mark().unwrap();
-        let inside = || mark.write_all_at(&[FirstProcess::InItsRoot.byte()], 0).unwrap();
-        inside();
+        claim.mark_begun();
         assert!(open(&id(0x22)).is_none(), "it has no record");
-        claim
-            .note(&entry, &crate::exec::Inside::default(), FirstProcess::Coming)
-            .unwrap();
-        assert!(open(&id(0x22)).is_none(), "its process is not inside");
+        let note = |entry: &Entry, first| claim.note(entry, &crate::exec::Inside::default(), first).unwrap();
+        note(&entry, FirstProcess::Coming);
+        assert!(
+            open(&id(0x22)).is_none(),
+            "its process may have its maker's rights"
+        );
         assert_eq!(claim.noted().as_ref(), Some(&entry), "for a sweep");
-        inside();
-        assert_eq!(open(&id(0x22)), Some(entry));
+        claim.mark_begun();
+        assert_eq!(open(&id(0x22)).as_ref(), Some(&entry));
+        entry.state.process = ProcessId::of(std::process::id());
+        note(&entry, FirstProcess::Coming);
+        assert_eq!(open(&id(0x22)), Some(entry), "its process has executed a program");
+        end.send(()).unwrap();
+        thread.join().unwrap();
         drop(claim);
         assert!(open(&id(0x22)).is_none());
     }

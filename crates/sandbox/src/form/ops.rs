@@ -66,10 +66,10 @@ choice!(Op {
     53 Ready,
     54 Hook(hook),
     55 AwaitStart(start),
-    56 Bounding(capabilities),
+    56 FindProgram,
     57 Park(park),
     58 Exec(exec),
-    59 Mark { file, byte },
+    59 DieOfSignals,
 });
 
 record!(IdMaps { uid, gid });
@@ -197,15 +197,8 @@ record!(Hook {
     timeout,
     at_root
 });
-record!(AwaitStart {
-    listener,
-    first_closed
-});
-record!(Park {
-    listener,
-    first_closed,
-    owner
-});
+record!(AwaitStart { listener });
+record!(Park { listener, owner });
 record!(Exec {
     file,
     candidates,
