@@ -77,7 +77,7 @@ impl Case {
             false => "",
         };
         let text = format!(
-            r#"{{"ociVersion": "1.2.0", "hostname": "h", "root": {{"path": "rootfs"}},
+            r#"{{"ociVersion": "1.2.0", "root": {{"path": "rootfs"}},
             "process": {{"user": {{"uid": {uid}, "gid": {uid}}}, "cwd": "/srv", "args": ["x"], "terminal": {terminal},
                 "noNewPrivileges": {nnp}, "apparmorProfile": "p", {scheduler} "ioPriority": {{"class": "IOPRIO_CLASS_BE", "priority": 4}},
                 "capabilities": {{"bounding": {sets}, "permitted": {sets}, "effective": {sets}}}}},
