@@ -6,6 +6,7 @@ use crate::invocation::Invocation;
 use crate::need;
 use crate::output::Output;
 use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, WaitId, WaitIdOptions};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,6 +88,15 @@ impl<'a> Bundle<'a> {
             }
             spec["linux"]["cgroupsPath"] = json!(group);
         })
+    }
+
+    /// Deletes a container by force, and reaps its process as an engine does: the first process of its PID namespace, which may be
+    /// another container's, does not end before.
+    pub(crate) fn end(&self, id: &str) -> Result<()> {
+        let pid = Pid::from_raw(self.pid(id)?).context("its process has ended")?;
+        self.oci(&["delete", "-f", id]).output()?.exits(0)?;
+        rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED).context("reap the container")?;
+        Ok(())
     }
 
     /// Returns the path of `config.json`.

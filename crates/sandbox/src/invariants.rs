@@ -145,13 +145,13 @@ impl Moment {
 
     /// True if the process cannot give its rights away before: its filter forbids the birth, or a scheduling policy does.
     fn is_excused(self, after: &[Op]) -> bool {
-        let may: fn(&Privilege) -> bool = match self {
-            Self::Descent => may_descend,
-            Self::Split => may_split,
-            Self::Start | Self::Park => return false,
-        };
+        let splits = self == Self::Split || after.iter().any(|op| matches!(op, Op::Pid1(_)));
+        let descends = self == Self::Descent;
+        if !(descends || self == Self::Split) {
+            return false;
+        }
         let forbids = |op: &Op| match op {
-            Op::Privilege(later) => !may(later),
+            Op::Privilege(later) => descends && !may_descend(later) || splits && !may_split(later),
             Op::Scheduler(_) => true,
             _ => false,
         };

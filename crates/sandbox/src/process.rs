@@ -127,6 +127,9 @@ impl Builder<'_> {
         if splits_last {
             self.init()?;
             self.push(Op::Session);
+            if of_parent {
+                self.push(Op::DieWithParent); // of the init, whose end ends the program only in a PID namespace of its own
+            }
         }
         let exec = program(process, self.request.facts.own_executable)?;
         self.push(Op::Exec(Box::new(exec)));
@@ -138,7 +141,8 @@ impl Builder<'_> {
     /// started inside.
     fn descent(&mut self, process: &Process) -> Result<(), PlanError> {
         let privilege = self.privilege(process)?;
-        let last = Self::descends_last(process, &privilege);
+        let splits_last = self.request.init && Self::splits_last(process, &privilege);
+        let last = Self::descends_last(process, &privilege) && (splits_last || !self.request.init);
         if last {
             self.schedule(process)?;
         }
@@ -161,11 +165,16 @@ impl Builder<'_> {
         };
         self.ops.extend(before);
         self.push(Op::Descend { first_closed });
+        let (before, after) = if splits_last { (after, None) } else { (None, after) };
+        if before.is_some() {
+            self.schedule(process)?;
+        }
+        self.ops.extend(before);
         if of_parent && self.request.init {
             self.push(Op::DieWithParent);
         }
         self.init()?;
-        if !last {
+        if after.is_some() {
             self.schedule(process)?;
         }
         self.push(Op::Session);

@@ -181,7 +181,7 @@ fn of_bundles(cx: &Context) -> Result<()> {
         let create = bundle.oci(&["create", "b"]).under(&["sh", "-c", script, "sh"]);
         create.output()?.exits(0)?;
         bundle.oci(&["start", "b"]).output()?.exits(0)?;
-        bundle.oci(&["delete", "-f", "b"]).output()?.exits(0)?;
+        bundle.end("b")?;
         bundle.oci(&["exec", "a", "true"]).output()?.exits(0)?;
     }
     let seen = bundle.written()?;

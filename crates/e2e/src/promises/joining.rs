@@ -157,7 +157,7 @@ fn by_create(cx: &Context) -> Result<()> {
                 .under(&["sh", "-c", r#"exec "$@" < /dev/null > other 2>&1"#, "sh"]);
         create.env("HOST_CANARY", "secret").output()?.exits(0)?;
         bundle.oci(&["start", "b"]).output()?.exits(0)?;
-        bundle.oci(&["delete", "-f", "b"]).output()?.exits(0)?;
+        bundle.end("b")?;
     }
     check(&bundle.written()?)?;
     bundle.oci(&["delete", "-f", "a"]).output()?.exits(0)?;

@@ -221,7 +221,7 @@ fn neighbour(cx: &Context) -> Result<()> {
         .oci(&["exec", "b", "sh", "-c", "test -e /proc/1/status"])
         .output()?
         .exits(0)?;
-    bundle.oci(&["delete", "-f", "b"]).output()?.exits(0)?;
+    bundle.end("b")?;
     bundle.oci(&["delete", "-f", "a"]).output()?.exits(0)?;
     bundle.nothing_left()
 }
@@ -302,7 +302,8 @@ fn init(cx: &Context) -> Result<()> {
         &["--user", "1000"],
         &[],
     ] {
-        let words = [&["--init"], options, &[&cx.image(), "sh", "-c", script]].concat();
+        let image = cx.image();
+        let words = [&["--init"], options, &[&image, "sh", "-c", script]].concat();
         let out = cx.run(&words)?;
         let text = out.exits(0)?.out();
         let (name, rest) = text.split_once('\n').context("nothing")?;
