@@ -149,8 +149,7 @@ fn of_newcomers(cx: &Context) -> Result<()> {
         let words = [&["run", "-d", "--name", "c"], place, &[&image, "sh", "-c", WATCH]];
         cx.tote(&words.concat()).output()?.exits(0)?;
         for words in commands {
-            let of_pod = words.contains(&"--pod");
-            if of_pod != !place.is_empty() {
+            if words.contains(&"--pod") == place.is_empty() {
                 continue;
             }
             for _ in 0..20 {
