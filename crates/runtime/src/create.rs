@@ -2,6 +2,7 @@
 
 use crate::errand::{Errands, Made};
 use crate::newborn::{Attendant, Newborn, agreed};
+use crate::patience::Patience;
 use crate::step::{Step, StepKind};
 use crate::{Maps, Refusal, RuntimeError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -190,9 +191,62 @@ impl Witness<'_> {
             .ops
             .iter()
             .any(|op| matches!(op, tote_sys::Op::AwaitStart(_) | tote_sys::Op::Park(_)));
-        match self.hear(newborn)? {
+        let last = match plan.descends() {
+            true => self.hear_descendant(newborn)?,
+            false => self.hear(newborn)?,
+        };
+        match last {
             Event::Exec if waits => Err(end(newborn)),
             _ => Ok(()),
+        }
+    }
+
+    /// Returns the next event of the process that goes on in another's PID namespace. That one may be quicker than its maker, which
+    /// names it: what it says before waits until its number is known. Its neighbours may keep it from going on.
+    fn hear_descendant(&mut self, newborn: &mut Newborn<'_>) -> Result<Event, RuntimeError> {
+        let mut patience = Patience::until(None);
+        let (mut early, mut failure, mut has_terminal) = (Vec::new(), None, false);
+        while newborn.descends {
+            if let Err(error) = patience.wait(newborn.child()?) {
+                return Err(failure.unwrap_or(error));
+            }
+            match newborn.hear(self.warn) {
+                // Its maker sends a terminal before it clones the process, which must not send one.
+                Ok(Event::Console(master)) if !has_terminal => {
+                    has_terminal = true;
+                    agreed((self.console)(master))?;
+                }
+                Ok(Event::Descended(_)) => {}
+                Ok(Event::Exec) => return Err(failure.unwrap_or_else(|| end(newborn))),
+                Ok(event) => early.push(event),
+                Err(step @ (RuntimeError::Step(_) | RuntimeError::Hook { .. })) => {
+                    failure = Some(step);
+                    patience.hurry();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        if newborn.errands.plan.awaits_record() {
+            // Its number is another one now.
+            agreed((self.record)(newborn.child()?, newborn.cgroup.as_ref()))?;
+        }
+        let mut early = early.into_iter();
+        loop {
+            let event = match early.next() {
+                Some(event) => event,
+                None => {
+                    patience.wait(newborn.child()?)?;
+                    newborn.hear(self.warn)?
+                }
+            };
+            match event {
+                Event::Console(_) => {}
+                Event::Seccomp(fd) => agreed((self.listener)(fd))?,
+                event => return Ok(event),
+            }
         }
     }
 
@@ -202,11 +256,6 @@ impl Witness<'_> {
             match newborn.hear(self.warn)? {
                 Event::Console(master) => agreed((self.console)(master))?,
                 Event::Seccomp(fd) => agreed((self.listener)(fd))?,
-                // Its number is another one now.
-                Event::Descended(_) if newborn.errands.plan.awaits_record() => {
-                    agreed((self.record)(newborn.child()?, newborn.cgroup.as_ref()))?;
-                }
-                Event::Descended(_) => {}
                 event => return Ok(event),
             }
         }

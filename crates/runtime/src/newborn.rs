@@ -15,7 +15,7 @@ pub(crate) struct Newborn<'a> {
     /// Number of gates that were open at the birth.
     opened: usize,
     /// True if the process has yet to name its descendant. It does so once: afterwards others could send such an event.
-    descends: bool,
+    pub(crate) descends: bool,
 }
 
 /// Party that the parent's part of a birth is told to.

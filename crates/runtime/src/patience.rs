@@ -1,6 +1,7 @@
 //! Wait for a new process that others may keep from going on.
 //!
-//! A process that has been born in a container can be stopped there (SIGSTOP) before it has become its program.
+//! A process that has been born in a container can be stopped there (SIGSTOP) before it has become its program. It can end without a
+//! word while somebody who traced it keeps its channel open.
 
 use crate::RuntimeError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,6 +25,8 @@ const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUI
 pub(crate) struct Patience {
     deadline: Option<Instant>,
     stopped_since: Option<Instant>,
+    /// True if the process had ended at the last look. Its messages are read before that counts.
+    has_ended: bool,
 }
 
 impl Patience {
@@ -31,6 +34,7 @@ impl Patience {
         Self {
             deadline,
             stopped_since: None,
+            has_ended: false,
         }
     }
 
@@ -44,7 +48,7 @@ impl Patience {
     ///
     /// # Errors
     /// [`RuntimeError::Late`] after the deadline, [`RuntimeError::Stopped`] for a process that has been stopped for
-    /// seconds, [`RuntimeError::Interrupted`] if a signal asks the caller to end.
+    /// seconds, [`RuntimeError::Ended`] for one that has ended without a word, [`RuntimeError::Interrupted`] if a signal asks the caller to end.
     pub(crate) fn wait(&mut self, child: &Child) -> Result<(), RuntimeError> {
         loop {
             let left = self
@@ -55,7 +59,10 @@ impl Patience {
             let mut fds = [PollFd::new(&channel, PollFlags::IN)];
             match poll(&mut fds, Timespec::try_from(timeout).ok().as_ref()) {
                 Ok(0) => self.look(child, Instant::now())?,
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    self.has_ended = false;
+                    return Ok(());
+                }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(RuntimeError::Wait(errno)),
             }
@@ -69,7 +76,15 @@ impl Patience {
         if let Some(signo) = pending_signal(&ENDING.map(Signal::as_raw)) {
             return Err(RuntimeError::Interrupted(signo));
         }
-        if !is_stopped(child.pid) {
+        let state = state(child.pid);
+        if matches!(state, Some('Z' | 'X')) {
+            // What it said just before its end is there at the next look.
+            return match std::mem::replace(&mut self.has_ended, true) {
+                true => Err(RuntimeError::Ended),
+                false => Ok(()),
+            };
+        }
+        if !matches!(state, Some('T' | 't')) {
             self.stopped_since = None;
             return Ok(());
         }
@@ -80,10 +95,9 @@ impl Patience {
     }
 }
 
-/// True if a process is stopped, by a signal or by a tracer.
-fn is_stopped(pid: u32) -> bool {
+/// Returns the letter of a process's state; `None` if the kernel does not say.
+fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The second field is a name in parentheses that may contain anything.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    matches!(state, Some('T' | 't'))
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
 }

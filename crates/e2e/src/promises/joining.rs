@@ -26,6 +26,12 @@ pub(super) const TESTS: &[Test] = &[
         by_create,
     ),
     test(
+        "joining::what_waits_is_known_by_its_own_number",
+        &[Root, Program("strace")],
+        named,
+    )
+    .slow(2),
+    test(
         "joining::a_stopped_newcomer_is_killed",
         &[Program("gcc")],
         stopped,
@@ -160,6 +166,33 @@ fn by_create(cx: &Context) -> Result<()> {
         bundle.end("b")?;
     }
     check(&bundle.written()?)?;
+    bundle.oci(&["delete", "-f", "a"]).output()?.exits(0)?;
+    bundle.nothing_left()
+}
+
+/// Each write(2) of the command and of its container takes a tenth of a second, so the process that waits in the other's PID namespace
+/// says that it does before its maker names it.
+fn named(cx: &Context) -> Result<()> {
+    let bundle = Bundle::new(cx, &["sleep", "1000"])?;
+    bundle.detached(&["run", "-d", "a"])?.exits(0)?;
+    bundle.joins_pids(bundle.pid("a")?)?;
+    let delay = "inject=write:delay_enter=100000";
+    let script = r#"exec strace -f -qq -o /dev/null -e trace=write -e "$0" "$@" < /dev/null > other 2>&1"#;
+    let file = cx.scratch().join("pid");
+    let words = ["create", "--pid-file", &file.to_string_lossy(), "b"];
+    // strace ends with the last of its processes.
+    let traced = bundle.oci(&words).under(&["sh", "-c", script, delay]).spawn()?;
+    in_time("wait for its start", || Ok(file.exists()))?;
+    bundle.is("b", "created")?;
+    let pid = bundle.pid("b")?;
+    ensure!(
+        std::fs::read_to_string(&file)?.trim() == pid.to_string(),
+        "the file has another process than {pid}"
+    );
+    bundle.oci(&["start", "b"]).output()?.exits(0)?;
+    bundle.is("b", "running")?;
+    bundle.end("b")?;
+    traced.finish()?;
     bundle.oci(&["delete", "-f", "a"]).output()?.exits(0)?;
     bundle.nothing_left()
 }
