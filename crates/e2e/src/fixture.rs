@@ -63,6 +63,7 @@ pub(crate) fn make(run: &Path) -> Result<()> {
         for (name, text) in [
             ("probe", include_str!("probe.c")),
             ("packets", include_str!("packets.c")),
+            ("tracer", include_str!("tracer.c")),
         ] {
             compile(run, (name, text), &rootfs.join("bin").join(name))?;
         }

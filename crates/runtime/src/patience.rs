@@ -1,7 +1,7 @@
 //! Wait for a new process that others may keep from going on.
 //!
 //! A process that has been born in a container can be stopped there (SIGSTOP) before it has become its program. It can end without a
-//! word while somebody who traced it keeps its channel open.
+//! word while a process that traced it keeps its channel open.
 
 use crate::RuntimeError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

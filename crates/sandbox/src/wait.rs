@@ -1,6 +1,6 @@
 //! Rights of a process that waits to become its program: those that the program will have, as far as the wait allows it.
 //!
-//! Whoever may trace a process has its rights. A process that waits can be seen for as long as somebody likes: by a
+//! A process that may trace another one has its rights. One that waits is seen for as long as its maker likes: by a
 //! neighbour in its PID namespace, and by the program of an `exec` that has joined its container. So it gives its rights
 //! away first. What comes after the wait is what the kernel allows no earlier: a filter that forbids the wait.
 

@@ -172,7 +172,7 @@ fn filtered(cx: &Context) -> Result<()> {
     bundle.nothing_left()
 }
 
-/// Checks what `probe trace` has printed: it may trace, and that is worth nothing.
+/// Checks what `tracer` has printed: it may trace, and that is worth nothing.
 fn is_worthless(seen: &str) -> Result<()> {
     ensure!(
         !seen.contains("WON"),
@@ -189,7 +189,7 @@ fn traced(cx: &Context) -> Result<()> {
     let bundle = Bundle::new(cx, &["sleep", "1000"])?;
     bundle.change(|spec| give(spec, &["CAP_SYS_PTRACE"]))?;
     bundle.detached(&["create", "c"])?.exits(0)?;
-    let seen = bundle.oci(&["exec", "c", "probe", "trace", "1"]).output()?;
+    let seen = bundle.oci(&["exec", "c", "tracer", "1"]).output()?;
     is_worthless(&seen.exits(0)?.out())?;
     bundle.oci(&["start", "c"]).output()?.exits(0)?;
     bundle.is("c", "running")?;
@@ -208,7 +208,7 @@ fn neighbour(cx: &Context) -> Result<()> {
     let b = bundle.pid("b")?;
     let inside = right(b, "NSpid")?;
     let inside = inside.split_whitespace().last().context("no number")?;
-    let seen = bundle.oci(&["exec", "a", "probe", "trace", inside]).output()?;
+    let seen = bundle.oci(&["exec", "a", "tracer", inside]).output()?;
     is_worthless(&seen.exits(0)?.out())?;
     bundle.oci(&["start", "b"]).output()?.exits(0)?;
     bundle.is("b", "running")?;
@@ -282,7 +282,7 @@ fn begins(cx: &Context) -> Result<()> {
         let running = cx
             .tote(&[&words[..], &[&cx.image(), "sleep", "1000"]].concat())
             .spawn()?;
-        let (seen, _) = as_soon_as_found(cx, &["probe", "trace", "1"])?;
+        let (seen, _) = as_soon_as_found(cx, &["tracer", "1"])?;
         is_worthless(&seen)?;
         cx.tote(&["kill", "c"]).output()?.exits(0)?;
         running.finish()?;
