@@ -1,5 +1,6 @@
 //! A network as the kernel has it: a bridge, and the rules for what passes it.
 
+use crate::clients::CLIENT_MARK;
 use crate::error::NetworkError;
 use crate::filter::{self, Chain, Hook};
 use crate::forwarding::{Exit, Protocol};
@@ -8,8 +9,8 @@ use crate::link_state;
 use crate::netlink::Socket;
 use crate::route::routes;
 use crate::rule::Expression::{
-    Accept, Destination, Drop, Established, From, Icmp6, Ipv4, Ipv6, Masquerade, NotIpv4, NotSource,
-    NotSource6, NotTo, Source, Source6, To, Translated,
+    self, Accept, Destination, Drop, Established, From, Icmp6, Ipv4, Ipv6, Mark, Masquerade, NotEstablished,
+    NotIpv4, NotSource, NotSource6, NotTo, OfOwnSocket, Source, Source6, To, Translated,
 };
 use crate::subnet::{Address, LOOPBACK, Prefix};
 use crate::surroundings::Surroundings;
@@ -76,6 +77,11 @@ pub struct Uplink {
 pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError> {
     let socket = Socket::new().map_err(NetworkError::Look)?;
     let forward = chain_name(bridge.name, Hook::Forward);
+    // A network that an earlier version has brought up lacks it.
+    let newest = match bridge.internal {
+        true => forward.clone(),
+        false => chain_name(bridge.name, Hook::Last),
+    };
     let read = |source| NetworkError::Filter {
         attempt: "read",
         source,
@@ -84,7 +90,7 @@ pub fn bring_up(bridge: &Bridge<'_>, note: &Path) -> Result<Uplink, NetworkError
         Ok(state) if !state.is_bridge_of(bridge.alias) => {
             return Err(NetworkError::Foreign(state.name));
         }
-        Ok(state) if filter::has(&forward).map_err(read)? => {
+        Ok(state) if filter::has(&newest).map_err(read)? => {
             follow(&socket, bridge, note)?;
             return Ok(Uplink {
                 bridge: state.index,
@@ -214,7 +220,13 @@ pub fn take_down(
         Err(errno) => return Err(NetworkError::Look(errno)),
     }
     parted::remove_marked(&socket)?;
-    let hooks = [Hook::Raw, Hook::Input, Hook::Forward, Hook::Postrouting];
+    let hooks = [
+        Hook::Raw,
+        Hook::Input,
+        Hook::Forward,
+        Hook::Postrouting,
+        Hook::Last,
+    ];
     let mut names = hooks.map(|hook| chain_name(name, hook)).to_vec();
     let read = |source| NetworkError::Filter {
         attempt: "read",
@@ -259,6 +271,7 @@ fn chain_name(bridge: &str, hook: Hook) -> String {
         Hook::Prerouting => "prerouting",
         Hook::Output => "output",
         Hook::RawOutput => "raw-output",
+        Hook::Last => "explained",
     };
     format!("{bridge}-{hook}")
 }
@@ -339,7 +352,22 @@ fn chains(bridge: &Bridge<'_>, is_led: bool) -> Vec<Chain> {
         chain(Hook::Input, arriving::here(bridge)),
         chain(Hook::Postrouting, postrouting),
         chain(Hook::Raw, raw),
+        chain(Hook::Last, explained(bridge)),
     ]
+}
+
+/// The rules by which a container with an egress policy tells who may begin to speak to it: clients of published ports, and programs of the
+/// host. Of all others, frames have the source of another host as easily as their own, those that come back by the bridge among them.
+fn explained(bridge: &Bridge<'_>) -> Vec<Vec<Expression>> {
+    let to = || To(bridge.name.to_owned());
+    let from = || From(bridge.name.to_owned());
+    let begins = |what| vec![to(), NotEstablished, what, Mark(CLIENT_MARK)];
+    let mut rules = vec![vec![Ipv4, NotSource(bridge.subnet), to(), from(), Accept]];
+    if let Some(ipv6) = bridge.ipv6 {
+        rules.push(vec![Ipv6, NotSource6(ipv6.subnet), to(), from(), Accept]);
+    }
+    rules.extend([begins(Translated), begins(OfOwnSocket)]);
+    rules
 }
 
 fn no_router(bridge: &str) -> String {
@@ -409,7 +437,13 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(hooks(true), [Hook::Forward, Hook::Input]);
-        let outward = [Hook::Forward, Hook::Input, Hook::Postrouting, Hook::Raw];
+        let outward = [
+            Hook::Forward,
+            Hook::Input,
+            Hook::Postrouting,
+            Hook::Raw,
+            Hook::Last,
+        ];
         assert_eq!(hooks(false), outward);
     }
 }

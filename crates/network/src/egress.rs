@@ -9,12 +9,12 @@
 //! Nothing here grows without a bound: each set has a size, and what packets put into one has a lifetime.
 
 use crate::egress_kept::used_of;
+use crate::egress_parts::EgressLink;
 use crate::egress_rule::{self as rule, Family, V4, V6};
 use crate::egress_table::{NOTES, POLICY, incoming, set_of};
 use crate::filter::transaction;
 use crate::link::{LinkError, LinkRules};
 use crate::link_state::index_of;
-use crate::mac::Mac;
 use crate::netlink::Socket;
 use crate::noted::Noted;
 use crate::special::SPECIAL;
@@ -96,17 +96,6 @@ pub enum Answerer {
     Server,
     /// The records of networks: the address is that of a container.
     Records,
-}
-
-/// The host's end of a link, as the rules know it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EgressLink {
-    /// The name of the host's end.
-    pub outside: String,
-    /// The hardware address of the container's end.
-    pub mac: Mac,
-    /// The container's addresses, each with the length of its network's prefix.
-    pub addresses: Vec<(IpAddr, u8)>,
 }
 
 impl Egress {

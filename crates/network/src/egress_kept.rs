@@ -3,9 +3,10 @@
 //! What renews an address is a packet of the other side, in a connection that the container has begun and that the other side has accepted.
 //! What the container sends on its own renews nothing, or it could keep an address open that another host has got meanwhile.
 
-use crate::egress::{Answerer, Egress, EgressLink};
+use crate::egress::{Answerer, Egress};
+use crate::egress_parts::{EgressLink, FLOWS, Rules};
 use crate::egress_rule::{self as rule, Family};
-use crate::egress_table::{ANSWERERS, FLOWS, MOST_ADDRESSES, MOST_FLOWS, Rules, WITH_PORTS, set_of};
+use crate::egress_table::{ANSWERERS, MOST_ADDRESSES, MOST_FLOWS, WITH_PORTS, set_of};
 use crate::egress_verdict as verdict;
 use crate::netlink::Request;
 use crate::nft_table::{self as nft, Set};

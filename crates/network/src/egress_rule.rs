@@ -1,11 +1,13 @@
 //! The expressions of which rules about egress are made. Parts of a packet are at offsets of its headers.
 
+use crate::egress_match as part;
 use crate::mac::Mac;
 use crate::netlink::Request;
 use crate::nft_table::milliseconds;
 use crate::rule::{
-    NFT_CMP_EQ, NFT_META_L4PROTO, NFT_PAYLOAD_NETWORK_HEADER, NFT_PAYLOAD_TRANSPORT_HEADER, NFT_REG_1,
-    NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG, big, compare, expression, meta, payload,
+    NFT_CMP_EQ, NFT_CMP_NEQ, NFT_META_L4PROTO, NFT_PAYLOAD_NETWORK_HEADER, NFT_PAYLOAD_TRANSPORT_HEADER,
+    NFT_REG_1, NFTA_DATA_VALUE, NFTA_IMMEDIATE_DATA, NFTA_IMMEDIATE_DREG, big, compare, expression, meta,
+    payload,
 };
 use crate::transport::Transport;
 use std::net::IpAddr;
@@ -41,23 +43,21 @@ const NFT_DYNSET_OP_UPDATE: u32 = 1;
 const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
 /// The first of the registers of 4 bytes, which is the beginning of the first one of 16.
-const REGISTER: u32 = 8;
+pub(crate) const REGISTER: u32 = 8;
 /// How many bytes such a register has.
 const WORD: usize = 4;
-/// Places in the headers of Ethernet and ARP.
+/// Places in the header of Ethernet.
 const DESTINATION_MAC: u32 = 0;
 const SOURCE_MAC: u32 = 6;
 const ETHERTYPE: u32 = 12;
-const ARP_SENDER: u32 = 14;
-const ARP: [u8; 2] = [0x08, 0x06];
 /// Where the headers of TCP, UDP and SCTP have the ports, and that of TCP the flags.
 const SOURCE_PORT: u32 = 0;
 const DESTINATION_PORT: u32 = 2;
-const TCP_FLAGS: u32 = 13;
+pub(crate) const TCP_FLAGS: u32 = 13;
 /// FIN, SYN, RST and ACK; a packet that begins a connection has SYN alone.
 const BEGINNING: u8 = 0x17;
-const SYN: u8 = 2;
-const ACK: u8 = 0x10;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const ACK: u8 = 0x10;
 /// Where ICMP has the number of an echo.
 const ECHO_ID: u32 = 4;
 /// Numbers by which nft(8) knows the kinds of a key's parts.
@@ -193,15 +193,7 @@ impl Family {
 
     /// The destination is in that network.
     pub(crate) fn destination(&self, list: &mut Request, address: IpAddr, prefix: u8) {
-        self.address(list, self.destination);
-        let (mask, mut network) = (mask(prefix, self.length), octets(address));
-        if usize::from(prefix) < self.length * 8 {
-            masked(list, &mask);
-        }
-        for (byte, kept) in network.iter_mut().zip(mask) {
-            *byte &= kept;
-        }
-        compare_first(list, &network);
+        part::within(list, self.destination, (address, prefix));
     }
 
     /// The destination is in that set.
@@ -289,8 +281,6 @@ impl Family {
     }
 }
 
-const NFT_CMP_NEQ: u32 = 1;
-
 /// The bytes of an address.
 pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
     match address {
@@ -299,7 +289,7 @@ pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-fn mask(prefix: u8, length: usize) -> Vec<u8> {
+pub(crate) fn mask(prefix: u8, length: usize) -> Vec<u8> {
     let bits = |byte: usize| usize::from(prefix).saturating_sub(8 * byte).min(8);
     let bytes = (0..length).map(|byte| u8::MAX.checked_shl(8 - bits(byte) as u32).unwrap_or(0));
     bytes.collect()
@@ -331,14 +321,6 @@ pub(crate) fn ethertype(list: &mut Request, value: [u8; 2]) {
 pub(crate) fn source_mac(list: &mut Request, mac: Mac) {
     load(list, NFT_REG_1, (NFT_PAYLOAD_LINK_HEADER, SOURCE_MAC, 6));
     compare(list, NFT_CMP_EQ, &mac.0);
-}
-
-/// A packet of ARP whose sender is what it says.
-pub(crate) fn arp_of(list: &mut Request, mac: Mac, address: IpAddr) {
-    ethertype(list, ARP);
-    source_mac(list, mac);
-    load(list, NFT_REG_1, (NFT_PAYLOAD_NETWORK_HEADER, ARP_SENDER, 4));
-    compare(list, NFT_CMP_EQ, &octets(address));
 }
 
 /// The header of the network has this byte there.
@@ -444,17 +426,26 @@ fn put(list: &mut Request, set: &str, lifetime: Duration, more: impl FnOnce(&mut
 }
 
 /// Compares what begins at the first register.
-fn compare_first(list: &mut Request, value: &[u8]) {
+pub(crate) fn compare_first(list: &mut Request, value: &[u8]) {
+    compare_there(list, NFT_CMP_EQ, value);
+}
+
+/// Compares what begins at the first register, and goes on if it is something else.
+pub(crate) fn compare_first_not(list: &mut Request, value: &[u8]) {
+    compare_there(list, NFT_CMP_NEQ, value);
+}
+
+fn compare_there(list: &mut Request, operator: u32, value: &[u8]) {
     expression(list, "cmp", |data| {
         big(data, NFTA_CMP_SREG, REGISTER);
-        big(data, NFTA_CMP_OP, NFT_CMP_EQ);
+        big(data, NFTA_CMP_OP, operator);
         data.nest(NFTA_CMP_DATA, &[], |nested| {
             nested.attribute(NFTA_DATA_VALUE, value)
         });
     });
 }
 
-fn masked(list: &mut Request, mask: &[u8]) {
+pub(crate) fn masked(list: &mut Request, mask: &[u8]) {
     expression(list, "bitwise", |data| {
         big(data, NFTA_BITWISE_SREG, REGISTER);
         big(data, NFTA_BITWISE_DREG, REGISTER);

@@ -4,14 +4,17 @@
 //! in one transaction, while the sets keep what they have, so that an address which a name has opened is open by each link.
 
 use crate::Transport;
-use crate::egress::{Answerer, Egress, EgressLink, MOST_NOTED, NOTED, Place, REFUSED};
+use crate::egress::{Answerer, Egress, MOST_NOTED, NOTED, Place, REFUSED};
+use crate::egress_arp::{arp, finds};
 use crate::egress_kept::used_of;
+use crate::egress_match as part;
 use crate::egress_neighbour::neighbours;
+use crate::egress_parts::{EgressLink, FLOWS, IDLE_OTHER, Rules};
+use crate::egress_peers::{begins, to_container};
 use crate::egress_rule::{self as rule, Family};
 use crate::egress_verdict as verdict;
-use crate::filter::{self, NFT_MSG_NEWRULE, NLM_F_APPEND, header};
-use crate::netlink::{NLM_F_CREATE, Request};
-use crate::nft_table::{self as nft, NETDEV, Set};
+use crate::netlink::Request;
+use crate::nft_table::{self as nft, Set};
 use crate::special::SPECIAL;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -20,22 +23,18 @@ use std::time::Duration;
 pub(crate) const MOST_ADDRESSES: u32 = 4096;
 /// The most connections that are remembered.
 pub(crate) const MOST_FLOWS: u32 = 16384;
-/// How long a connection is remembered in which the container says nothing: TCP, and all else.
+/// How long a connection of TCP is remembered in which the container says nothing.
 const IDLE_TCP: Duration = Duration::from_secs(2 * 3600);
-const IDLE_OTHER: Duration = Duration::from_secs(180);
 /// The protocols with ports, and how long a connection of each is remembered.
 pub(crate) const WITH_PORTS: [(Transport, Duration); 3] = [
     (Transport::Tcp, IDLE_TCP),
     (Transport::Udp, IDLE_OTHER),
     (Transport::Sctp, IDLE_OTHER),
 ];
-/// How long a peer that begins to speak is remembered until the container answers.
-const BEGUN: Duration = Duration::from_secs(60);
 pub(crate) const POLICY: &str = "policy";
 const ACCEPTED: &str = "accepted";
 /// The networks of the container's links, whose other members are closed.
 const NETWORKS: &str = "networks";
-pub(crate) const FLOWS: &str = "flows";
 pub(crate) const NOTES: &str = "noted";
 
 /// The sources of answers about names.
@@ -93,6 +92,8 @@ impl Egress {
         for name in [NETWORKS, POLICY, ACCEPTED, REFUSED] {
             rules.chain(&family.chain(name), None);
         }
+        finds(family, rules);
+        begins(family, rules);
         self.renewing(family, rules);
         accepted(family, rules);
         refused(family, rules);
@@ -156,6 +157,10 @@ impl Egress {
         for (protocol, idle) in WITH_PORTS {
             rules.add(&chain, |list| {
                 rule::protocol(list, protocol.number());
+                if protocol == Transport::Tcp {
+                    // The container does not answer by beginning a connection.
+                    part::asks_nothing(list);
+                }
                 family.flow_out(list);
                 rule::lookup_registers(list, &family.set(FLOWS));
                 rule::remember(list, &family.set(FLOWS), idle);
@@ -267,53 +272,12 @@ fn from_container(family: &Family, link: &EgressLink, chain: &str, rules: &mut R
         .filter(|(address, _)| family.is_of(*address))
     {
         match address {
-            IpAddr::V4(_) => rules.add(chain, |list| {
-                rule::arp_of(list, link.mac, *address);
-                verdict::accept(list);
-            }),
-            IpAddr::V6(own) => {
-                for neighbour in neighbours(link.mac, *own, (*address, *prefix)) {
-                    rules.add(chain, |list| {
-                        neighbour(list);
-                        verdict::accept(list);
-                    });
-                }
-            }
+            IpAddr::V4(own) => arp(link, (*own, *prefix), chain, rules),
+            IpAddr::V6(own) => neighbours(link, (*own, *prefix), chain, rules),
         }
         rules.add(chain, |list| {
             family.from(list, link.mac, *address);
             verdict::goto(list, &family.chain(POLICY));
-        });
-    }
-}
-
-/// Remembers peers that begin to speak to the container. What is for all hosts of the link, or for another one, begins nothing: the sender does not
-/// mean the container. A reset that refuses a packet of the container's own begins nothing either.
-fn to_container(family: &Family, link: &EgressLink, chain: &str, rules: &mut Rules<'_>) {
-    let own = link
-        .addresses
-        .iter()
-        .filter(|(address, _)| family.is_of(*address));
-    for (address, _) in own {
-        rules.add(chain, |list| {
-            family.to(list, link.mac, *address);
-            rule::protocol(list, Transport::Tcp.number());
-            rule::begins_connection(list);
-            family.flow_in(list);
-            rule::remember(list, &family.set(FLOWS), BEGUN);
-        });
-        for protocol in [Transport::Udp, Transport::Sctp] {
-            rules.add(chain, |list| {
-                family.to(list, link.mac, *address);
-                rule::protocol(list, protocol.number());
-                family.flow_in(list);
-                rule::remember(list, &family.set(FLOWS), IDLE_OTHER);
-            });
-        }
-        rules.add(chain, |list| {
-            family.to(list, link.mac, *address);
-            family.echo_request(list);
-            rule::remember(list, &family.set(FLOWS), BEGUN);
         });
     }
 }
@@ -330,31 +294,5 @@ fn refuse_these<'a>(
             family.destination(list, *address, *prefix);
             verdict::goto(list, &family.chain(REFUSED));
         });
-    }
-}
-
-/// The requests of a transaction, to which rules are added.
-pub(crate) struct Rules<'a> {
-    table: &'a str,
-    /// Whether the table has nothing yet.
-    is_fresh: bool,
-    requests: Vec<Request>,
-}
-
-impl Rules<'_> {
-    /// Makes a chain without rules, whatever was there before.
-    pub(crate) fn chain(&mut self, name: &str, hook: Option<(u32, &str, bool)>) {
-        self.requests.push(nft::chain(self.table, name, hook));
-        if !self.is_fresh {
-            self.requests.push(nft::empty_chain(self.table, name));
-        }
-    }
-
-    pub(crate) fn add(&mut self, chain: &str, fill: impl FnOnce(&mut Request)) {
-        let mut request = Request::new(NFT_MSG_NEWRULE, &header(NETDEV)).flags(NLM_F_CREATE | NLM_F_APPEND);
-        request.name(filter::NFTA_RULE_TABLE, self.table);
-        request.name(filter::NFTA_RULE_CHAIN, chain);
-        request.nest(filter::NFTA_RULE_EXPRESSIONS, &[], fill);
-        self.requests.push(request);
     }
 }

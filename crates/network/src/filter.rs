@@ -61,6 +61,8 @@ pub(crate) enum Hook {
     Prerouting,
     /// Packets of the host's own programs, where destinations are translated.
     Output,
+    /// Packets that go out, once every other program's rules have seen them.
+    Last,
 }
 
 impl Hook {
@@ -70,7 +72,7 @@ impl Hook {
             Self::Input => 1,
             Self::Forward => 2,
             Self::Output | Self::RawOutput => 3,
-            Self::Postrouting => 4,
+            Self::Postrouting | Self::Last => 4,
         }
     }
 
@@ -81,12 +83,14 @@ impl Hook {
             Self::Prerouting | Self::Output => -100,
             Self::Input | Self::Forward => 0,
             Self::Postrouting => 100,
+            // Others keep marks of packets with connections, before this.
+            Self::Last => 300,
         }
     }
 
     const fn kind(self) -> &'static str {
         match self {
-            Self::Raw | Self::RawOutput | Self::Input | Self::Forward => "filter",
+            Self::Raw | Self::RawOutput | Self::Input | Self::Forward | Self::Last => "filter",
             Self::Prerouting | Self::Output | Self::Postrouting => "nat",
         }
     }

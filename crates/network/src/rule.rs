@@ -49,12 +49,13 @@ const NFT_REG32_00: u32 = 8;
 const NFT_REG32_08: u32 = 16;
 const NFT_META_IIFNAME: u32 = 6;
 const NFT_META_OIFNAME: u32 = 7;
+const NFT_META_SKUID: u32 = 10;
 const NFT_META_NFPROTO: u32 = 15;
 pub(crate) const NFT_META_L4PROTO: u32 = 16;
 const NFT_CT_STATE: u32 = 0;
 const NFT_CT_STATUS: u32 = 2;
 pub(crate) const NFT_CMP_EQ: u32 = 0;
-const NFT_CMP_NEQ: u32 = 1;
+pub(crate) const NFT_CMP_NEQ: u32 = 1;
 pub(crate) const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 pub(crate) const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
@@ -155,6 +156,8 @@ pub(crate) enum Expression {
     Marked(u32),
     /// The packet gets this mark.
     Mark(u32),
+    /// The packet comes from a socket of this network namespace. Bridged frames have none, nor have forwarded packets.
+    OfOwnSocket,
     /// The packet belongs to no connection that is tracked.
     Untracked,
     /// A process that has bound this group is told of the packet.
@@ -297,6 +300,8 @@ impl Expression {
                 compare(list, NFT_CMP_EQ, &mark.to_ne_bytes());
             }
             Self::Mark(mark) => onward_rule::set_mark(list, *mark),
+            // The kernel ends the rule where it finds no user, and so no such socket.
+            Self::OfOwnSocket => meta(list, NFT_META_SKUID),
             Self::Untracked => expression(list, "notrack", |_| {}),
             Self::Tell(group) => onward_rule::tell(list, *group),
             Self::Listener(port) => onward_rule::to_listener(list, *port),

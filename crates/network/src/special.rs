@@ -43,7 +43,8 @@ const fn v6(first: u16, second: u16) -> IpAddr {
 }
 
 /// Whether an address is in the network of another one, whose prefix has that many bits.
-pub(crate) fn is_in(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
+#[must_use]
+pub fn is_in(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
     let prefix = u32::from(prefix);
     match (address, network) {
         (IpAddr::V4(one), IpAddr::V4(other)) => {

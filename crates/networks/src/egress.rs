@@ -17,7 +17,10 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use tote_bundle::{ContainerId, EgressKeep, EgressPolicy, EgressService, EgressTarget, RunOptions};
+use tote_bundle::{
+    ContainerId, DEFAULT_NETWORK, EgressEntry, EgressKeep, EgressPolicy, EgressService, EgressTarget,
+    RunOptions,
+};
 use tote_network::{
     Answerer, Egress, EgressLink, FilterEvents, FirstAttempts, Inside, Mac, Place, Service, Transport,
     is_special,
@@ -43,8 +46,9 @@ pub(crate) fn policy_of(options: &RunOptions) -> Option<Policy<'_>> {
 
 /// Has the links of a container made with the rules of its policy.
 pub(crate) fn hold(id: &ContainerId, policy: Policy<'_>, joined: &mut Joined) {
-    for endpoint in &mut joined.endpoints {
+    for (endpoint, link) in joined.endpoints.iter_mut().zip(&mut joined.links) {
         endpoint.egress = true;
+        link.isolated |= is_alone(policy.0, endpoint);
     }
     let rules = rules(id, policy, &joined.endpoints).rules(&ends(&joined.endpoints));
     if let Some(first) = joined.links.first_mut() {
@@ -62,6 +66,9 @@ pub(super) fn hold_further(
     policy: Policy<'_>,
     (all, joined): (&[Endpoint], &mut Joined),
 ) -> Result<(), EngineError> {
+    for (endpoint, link) in joined.endpoints.iter().zip(&mut joined.links) {
+        link.isolated |= is_alone(policy.0, endpoint);
+    }
     let further = rules(id, policy, all).further_rules(&ends(all), &ends(&joined.endpoints));
     let further = further.map_err(|source| EngineError::Kernel {
         attempt: "look for the rules of the container's egress policy",
@@ -82,6 +89,26 @@ pub(crate) fn remove(id: &ContainerId) -> Result<(), EngineError> {
         attempt: "remove the rules of the container's egress policy",
         source,
     })
+}
+
+/// Whether a policy lets a container reach no other member of a network. Its frames do not reach members then of which the same is true: what
+/// finds hosts carries no words from one to the other.
+fn is_alone(policy: &EgressPolicy, endpoint: &Endpoint) -> bool {
+    let networks: Vec<_> = networks_of(endpoint).collect();
+    let leads_in = |entry: &EgressEntry| match entry.target {
+        EgressTarget::Range { address, prefix } => networks.iter().any(|(own, of)| {
+            tote_network::is_in(address, *own, *of) || tote_network::is_in(*own, address, prefix)
+        }),
+        // Members of the default network have no names.
+        EgressTarget::Name { is_wildcard, .. } => !is_wildcard && endpoint.network != DEFAULT_NETWORK,
+    };
+    !policy.log && !policy.entries.iter().any(leads_in)
+}
+
+/// The container's addresses in a network, each with the length of the prefix.
+fn networks_of(endpoint: &Endpoint) -> impl Iterator<Item = (IpAddr, u8)> {
+    let ipv6 = endpoint.ipv6.as_ref().map(|own| (own.address.into(), own.prefix));
+    std::iter::once((endpoint.address.into(), endpoint.prefix)).chain(ipv6)
 }
 
 fn rules(id: &ContainerId, (policy, keep): Policy<'_>, endpoints: &[Endpoint]) -> Egress {
@@ -105,8 +132,9 @@ fn ends(endpoints: &[Endpoint]) -> Vec<EgressLink> {
         outside: endpoint.link.clone(),
         // Nothing comes from this one, and nothing passes.
         mac: Mac::parse(&endpoint.mac).unwrap_or(Mac([0; 6])),
-        addresses: std::iter::once((endpoint.address.into(), endpoint.prefix))
-            .chain(endpoint.ipv6.map(|own| (own.address.into(), own.prefix)))
+        addresses: networks_of(endpoint).collect(),
+        gateways: (endpoint.gateway.map(IpAddr::V4).into_iter())
+            .chain(endpoint.ipv6.and_then(|own| own.gateway).map(IpAddr::V6))
             .collect(),
     };
     endpoints.iter().map(end).collect()

@@ -297,7 +297,7 @@ if (fork) { $s = IO::Socket::INET->new(Listen => 9, LocalPort => 80, ReuseAddr =
 $s = IO::Socket::INET->new(Proto => "udp", LocalPort => 443) or die; while ($s->recv($m, 99)) { $s->send("heard") }' >/dev/null
 while ! tote exec web grep -q ':0050 00000000:0000 0A' /proc/net/tcp || ! tote exec web grep -q ':01BB 00000000:0000 07' /proc/net/udp; do sleep 0.02; done
 in_server sh -c "$TRY" - 198.51.100.2:8080 198.51.100.2:8443:udp
-sh -c "$TRY" - 127.0.0.1:8080 192.168.77.10
+sh -c "$TRY" - 127.0.0.1:8080 198.51.100.2:8080 192.168.77.10
 busybox ping -c 1 -W 2 192.168.77.10 >/dev/null && echo echo
 tote run --rm --network name=lab,ip=192.168.77.20 "$IMAGE" sh -c "$TRY" - web 192.168.77.10:443:udp
 tote exec web sh -c "$TRY" - 198.51.100.9 192.168.77.20 192.168.77.1
@@ -306,6 +306,7 @@ tote exec web sh -c "$TRY" - 198.51.100.9 192.168.77.20 192.168.77.1
 198.51.100.2:8080 198.51.100.9
 198.51.100.2:8443:udp heard
 127.0.0.1:8080 192.168.77.1
+198.51.100.2:8080 198.51.100.2
 192.168.77.10 192.168.77.1
 echo
 web 192.168.77.20
