@@ -21,6 +21,7 @@ pub(super) const TESTS: &[Test] = &[
     test("cp_safety::owners", &[Need::ManyIds], owners),
     test("cp_safety::nothing_that_comes_out_has_rights", &[], harmless),
     test("cp_safety::what_is_read_only", &[], read_only),
+    test("cp_safety::a_copy_out_writes_nothing", &[], unchanged),
     test("cp_safety::split_writes_to_its_copies_only", &[], split),
     test("cp_safety::a_file_is_whole_or_not_there", &[], whole),
     test(
@@ -218,6 +219,31 @@ fn harmless(cx: &Context) -> Result<()> {
     copies(cx, &["kept", "web:/home/back"])?;
     ensure!(inside(cx, "stat -c %a /home/back")? == "6755");
     over(cx)
+}
+
+/// A program has written in the files that are the container's own; copies out of the stopped container leave that.
+fn unchanged(cx: &Context) -> Result<()> {
+    let script = "for name in hosts hostname resolv.conf; do echo '# mine' >> /etc/$name; done";
+    cx.tote(&[
+        "run",
+        "--name",
+        "web",
+        "--network",
+        "none",
+        &cx.image(),
+        "sh",
+        "-c",
+        script,
+    ])
+    .output()?
+    .exits(0)?;
+    for name in ["hosts", "hostname", "hosts"] {
+        copies(cx, &[&format!("web:/etc/{name}"), name])?;
+        let text = fs::read_to_string(cx.scratch().join(name))?;
+        ensure!(text.ends_with("# mine\n"), "{name} was written anew: {text}");
+    }
+    done(cx, &["rm", "web"])?;
+    empty(cx)
 }
 
 fn read_only(cx: &Context) -> Result<()> {

@@ -125,12 +125,14 @@ fn plan(
         &|_| None,
         &volumes,
     )?;
-    let files = covered::files(home, (id, ids), &mut spec, (options, &peers, &[]), false)?;
+    // A container that has run has files of its own, in which its program may have written: a copy leaves them as they are.
+    let has_run = entry.state.started_at != 0;
+    let files = covered::files(home, (id, ids), &mut spec, (options, &peers, &[]), has_run)?;
     strip(&mut spec);
     let attach_point = home.attach_point();
     let facts = facts::facts(home, options, &spec, None, DeviceNodes::Mounted);
     let request = Request {
-        files: &files,
+        files: if has_run { &[] } else { &files },
         fill: &volume::to_fill(options, config, &spec)?,
         id_mapping: if crate::user::joins_user_namespace(&spec) {
             MapOrigin::None
