@@ -301,6 +301,8 @@ mod tests {
         let line = arguments(&machine(Accel::Kvm), Some(1), (3, 4, 5), None).join(" ");
         assert!(line.contains("-accel kvm -cpu host"), "{line}");
         assert!(!line.contains("tsc_early"), "{line}");
+        // The guest's own code runs on the processor there.
+        assert!(!line.contains("mitigations"), "{line}");
         let shares = Shares {
             server: Some("/usr/libexec/virtiofsd".into()),
             directory: "/vm/shares".into(),
