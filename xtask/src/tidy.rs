@@ -4,6 +4,7 @@
 //! files are those that git would commit. Remove a rule here if readers do not profit from it, rather than work
 //! around it elsewhere.
 
+mod absence;
 mod dispatch;
 mod english;
 mod functions;
@@ -58,6 +59,7 @@ fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> 
     findings.extend(names::of_file(path));
     if is_rust(path) {
         let source = Source::parse(text);
+        findings.extend(absence::taken_from_errors(path, &source));
         findings.extend(functions::too_long(path, &source));
         findings.extend(dispatch::by_name(path, &source));
         findings.extend(names::of_types(path, &source));

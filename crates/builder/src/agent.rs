@@ -36,8 +36,8 @@ impl AgentRelay {
         mode: u32,
     ) -> Result<Self, EngineError> {
         make_dir(dir, 0o700)?;
-        let name = std::fs::read_dir(dir).map_or(0, Iterator::count).to_string();
-        let path = dir.join(&name);
+        let path = super::workspace::next_in(dir)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         let parent = super::view::open(dir, OFlags::PATH).map_err(EngineError::file("open", dir))?;
         // The bind goes through a descriptor, because the address of a socket must be short.
         let short = format!("/proc/self/fd/{}/{name}", parent.as_raw_fd());

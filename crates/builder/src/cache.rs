@@ -16,6 +16,7 @@ fn path(home: &Home, key: &Key) -> PathBuf {
 /// Finds the image of a key, if all of its layers are present.
 pub(crate) fn find(home: &Home, store: &Store, key: &Key) -> Option<Built> {
     let path = path(home, key);
+    // absence: a step whose record cannot be read is done again
     let text = std::fs::read(&path).ok()?;
     let id = sha256(&text);
     let config = whole(&text, store)?;
@@ -35,6 +36,7 @@ fn whole(text: &[u8], store: &Store) -> Option<ImageConfig> {
 
 /// True if a build can continue from a record.
 pub(crate) fn is_whole(path: &Path, store: &Store) -> bool {
+    // absence: a step whose record cannot be read is done again
     std::fs::read(path).is_ok_and(|text| whole(&text, store).is_some())
 }
 
@@ -95,7 +97,7 @@ pub(crate) fn keep(home: &Home, id: &Digest, only_for_builds: bool) {
 
 /// True if an image without a name is present only for later builds.
 pub fn is_kept(home: &Home, id: &Digest) -> bool {
-    // An image whose mark cannot be examined is kept.
+    // absence: an image whose mark cannot be examined is kept
     home.builds()
         .join("kept")
         .join(id.hex())

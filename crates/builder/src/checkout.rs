@@ -2,7 +2,7 @@
 
 use super::error::GitFailure;
 use super::git::Git;
-use super::workspace::{Workspace, make_dir};
+use super::workspace::{Workspace, make_dir, next_in};
 use super::{BuildFault, BuildRequest, RepositoryFault, inside};
 use crate::EngineError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
@@ -47,7 +47,7 @@ impl<'a> Fetcher<'a> {
     pub(crate) fn new(request: &'a BuildRequest, workspace: &Workspace) -> Result<Self, EngineError> {
         let all = workspace.path().join("repositories");
         make_dir(&all, 0o700)?;
-        let dir = all.join(std::fs::read_dir(&all).map_or(0, Iterator::count).to_string());
+        let dir = next_in(&all)?;
         make_dir(&dir, 0o700)?;
         Ok(Self { request, dir })
     }

@@ -208,7 +208,7 @@ impl<R: Read> Read for Hashed<R> {
 fn room(workspace: &Workspace) -> Result<PathBuf, EngineError> {
     let all = workspace.path().join("contexts");
     make_dir(&all, 0o700)?;
-    let dir = all.join(std::fs::read_dir(&all).map_or(0, Iterator::count).to_string());
+    let dir = super::workspace::next_in(&all)?;
     make_dir(&dir, 0o700)?;
     Ok(dir)
 }

@@ -26,7 +26,7 @@ impl Building<'_> {
         for url in &step.downloads {
             let dir = self.workspace.path().join("downloads");
             make_dir(&dir, 0o700)?;
-            let path = dir.join(std::fs::read_dir(&dir).map_or(0, Iterator::count).to_string());
+            let path = super::workspace::next_in(&dir)?;
             let mtime = self.download(url, &path, step.checksum.as_ref())?;
             let base = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
             let base = base.map_err(EngineError::file("open", &path))?;

@@ -55,8 +55,9 @@ impl Hashes {
     pub(crate) fn of(home: &Home, context: &Path) -> Self {
         let name = sha256(context.as_os_str().as_encoded_bytes()).hex();
         let path = home.builds().join("hashes").join(name);
+        // absence: all files are hashed again
         let is_small = std::fs::metadata(&path).is_ok_and(|found| found.len() <= LIMIT);
-        // After a failed read all files are hashed again.
+        // absence: all files are hashed again
         let text = is_small.then(|| std::fs::read_to_string(&path).ok()).flatten();
         let known = text.iter().flat_map(|text| text.lines()).filter_map(parse);
         Self {

@@ -159,8 +159,7 @@ impl Building<'_> {
         ids: (u32, u32),
     ) -> Result<PathBuf, EngineError> {
         make_dir(dir, 0o700)?;
-        let count = std::fs::read_dir(dir).map_or(0, Iterator::count);
-        let path = dir.join(count.to_string());
+        let path = super::workspace::next_in(dir)?;
         let mut options = std::fs::OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(&path);
         let mut file = file.map_err(EngineError::file("make", &path))?;
@@ -177,7 +176,7 @@ impl Building<'_> {
     fn copied(&mut self, source: &str, from: &Origin) -> Result<PathBuf, EngineError> {
         let all = self.workspace.path().join("copies");
         make_dir(&all, 0o700)?;
-        let dir = all.join(std::fs::read_dir(&all).map_or(0, Iterator::count).to_string());
+        let dir = super::workspace::next_in(&all)?;
         make_dir(&dir, 0o700)?;
         self.copy_out(source, from, &dir)?;
         Ok(dir.join(COPY))

@@ -239,6 +239,7 @@ fn name(path: &Path) -> String {
 }
 
 fn entries(dir: &Path) -> Vec<PathBuf> {
+    // absence: what is not listed is not removed, and the next pruning finds it
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
     paths.sort();
@@ -247,6 +248,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 
 /// Measures the disk usage below a path, without following links. Unreadable entries count as empty.
 fn size(path: &Path) -> u64 {
+    // absence: a figure for people, and for a limit that the next pruning meets
     let Ok(found) = std::fs::symlink_metadata(path) else {
         return 0;
     };

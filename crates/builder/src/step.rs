@@ -80,7 +80,8 @@ impl Building<'_> {
         }
         let upper = super::view::open(&scratch.upper, OFlags::RDONLY)
             .map_err(EngineError::file("open", &scratch.upper))?;
-        stubs.clear(upper.as_fd());
+        let cleared = stubs.clear(upper.as_fd());
+        cleared.map_err(EngineError::file("clear", &scratch.upper))?;
         self.commit(layers, &lowers, (&view, upper), scratch.upper, &stubs.touched)
     }
 }

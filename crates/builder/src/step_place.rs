@@ -73,6 +73,7 @@ impl StepPlace {
         let pid = forked.map_err(failed("start the process of the step"))?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(failed("watch the process of the step"))?;
         attend(attendance, &pidfd)?;
+        // absence: an empty report is an error of its own below
         let said = std::fs::read(&file).unwrap_or_default();
         best_effort(std::fs::remove_file(&file));
         match said.split_first() {

@@ -5,7 +5,7 @@ use rustix::fs::{AtFlags, FileType, OFlags};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tote_archive::EntryPath;
-use tote_sys::best_effort;
+use tote_sys::{Errno, best_effort, reachable};
 
 /// Files that are written into every container.
 const OWN: [&str; 3] = ["etc/hostname", "etc/hosts", "etc/resolv.conf"];
@@ -47,29 +47,36 @@ impl Stubs {
     }
 
     /// Removes the stubs from the container's writes.
-    pub(crate) fn clear(&self, upper: BorrowedFd<'_>) {
+    ///
+    /// # Errors
+    /// The kernel's, for a stub that cannot be looked at: it would be in the image.
+    pub(crate) fn clear(&self, upper: BorrowedFd<'_>) -> Result<(), Errno> {
         for path in OWN {
-            remove(upper, path.as_bytes(), true);
+            remove(upper, path.as_bytes(), true)?;
         }
         for path in self.missing.iter().rev() {
-            remove(upper, path.as_bytes(), false);
+            remove(upper, path.as_bytes(), false)?;
         }
+        Ok(())
     }
 }
 
 /// Removes a file, unless `whatever` only an empty one, or an empty directory. Any other entry was
 /// made by the command.
-fn remove(upper: BorrowedFd<'_>, path: &[u8], whatever: bool) {
+fn remove(upper: BorrowedFd<'_>, path: &[u8], whatever: bool) -> Result<(), Errno> {
     let (parent, name) = inside::split(path);
-    let Ok(parent) = inside::open_straight(upper, parent, OFlags::RDONLY | OFlags::DIRECTORY) else {
-        return;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let Some(parent) = reachable(inside::open_straight(upper, parent, flags))? else {
+        return Ok(());
     };
-    let Ok(stat) = rustix::fs::statat(parent.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) else {
-        return;
+    let stat = rustix::fs::statat(parent.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW);
+    let Some(stat) = reachable(stat)? else {
+        return Ok(());
     };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => best_effort(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)),
         FileType::RegularFile if stat.st_size > 0 && !whatever => {}
         _ => best_effort(rustix::fs::unlinkat(&parent, name, AtFlags::empty())),
     }
+    Ok(())
 }

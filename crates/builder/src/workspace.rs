@@ -103,8 +103,18 @@ pub fn guard_build(work: &Path) -> Result<(), EngineError> {
     }
 }
 
+/// Returns the path of a directory's next entry, of those that this build makes there and calls by their numbers.
+///
+/// # Errors
+/// [`EngineError::State`] if the entries cannot be counted: a number that is given twice would mix what is called by it.
+pub(crate) fn next_in(dir: &Path) -> Result<PathBuf, EngineError> {
+    let entries = std::fs::read_dir(dir).map_err(EngineError::file("list", dir))?;
+    Ok(dir.join(entries.count().to_string()))
+}
+
 /// Removes the directories of killed builds.
 pub(crate) fn sweep(all: &Path) {
+    // absence: the next build lists them again
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
         // A directory that cannot be removed now is found again by the next build.
         best_effort(locked::remove_stale(&entry.path()));

@@ -354,6 +354,7 @@ fn enable(dir: &Path, unified: &Unified) -> Controllers {
     if wanted.is_empty() && !unified.all {
         return Controllers::NONE;
     }
+    // absence: to enable what is enabled already does nothing
     let Ok(fd) = file::open_dir(dir) else {
         return wanted;
     };

@@ -59,6 +59,7 @@ impl Layout {
 
 /// True if nothing exists at that path. If looking fails, something may be there.
 pub(crate) fn is_absent(path: &Path) -> bool {
+    // absence: if looking fails, something may be there
     path.try_exists().is_ok_and(|found| !found)
 }
 

@@ -234,6 +234,7 @@ fn context(parsed: &Parsed) -> Result<BuildContext, Failed> {
     let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         return Ok(BuildContext::Stdin);
     };
+    // absence: a path that cannot be examined is opened as one, which says why it cannot
     if path.try_exists().is_ok_and(|found| !found)
         && let Some(text) = path.to_str()
         && let Some(mut remote) = BuildContext::remote(text).map_err(EngineError::from)?
@@ -250,7 +251,7 @@ fn context(parsed: &Parsed) -> Result<BuildContext, Failed> {
         }
         return Ok(remote);
     }
-    // If metadata(2) fails, reading the directory reports the reason.
+    // absence: reading the directory reports the reason
     Ok(match std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
         true => BuildContext::Archive(absolute("file", path)?),
         false => BuildContext::Directory(absolute("file", path)?),

@@ -36,6 +36,7 @@ pub(crate) fn load(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let platform = platform.as_ref();
     let quiet = parsed.flag("quiet");
     let loaded = match parsed.value("input").map(Path::new) {
+        // absence: opening the file reports the reason
         Some(path) if std::fs::metadata(path).is_ok_and(|found| found.is_dir()) => {
             tote_engine::load(&home, LoadSource::<std::io::Empty>::Layout(path), platform)?
         }

@@ -137,6 +137,7 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
             Ok(()) => print_made(id.as_str(), "the container runs as"),
             Err(error) => {
                 // docker names the container all the same: it is there, and can be looked at and removed.
+                // absence: the error is shown in any case, and the id of a container that is known to be there
                 if matches!(container::open(home, &id), Ok(Some(_))) {
                     print(&format!("{id}\n"));
                 }

@@ -186,10 +186,12 @@ fn namespaces(pid: u32) -> Vec<Namespace> {
     // A path through the directory of the process is looked up twice as slowly as a name in an open one.
     let of = |process: &str| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // absence: a namespace that cannot be compared is joined like a foreign one
         open(format!("/proc/{process}/ns"), flags, Mode::empty()).ok()
     };
     let (own, its) = (of("self"), of(&pid.to_string()));
     // The text names the namespace, and the kernel need not make a file of it, as it does to look at one.
+    // absence: a namespace that cannot be compared is joined like a foreign one
     let text = |dir: &Option<OwnedFd>, name: &str| readlinkat(dir.as_ref()?, name, Vec::new()).ok();
     let foreign = NAMESPACES
         .into_iter()

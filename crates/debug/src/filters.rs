@@ -26,6 +26,7 @@ pub(super) fn compiled(
 ) -> Option<Filter> {
     let dir = home.filters();
     let name = format!("{:016x}", sum(profile.as_bytes()));
+    // absence: the filter is compiled again
     let kept = std::fs::read(dir.join(&name)).ok();
     if let Some(filter) = kept.and_then(|kept| parse(&kept, profile)) {
         return Some(filter);
@@ -55,6 +56,7 @@ pub fn forget(home: &Home) -> Result<(), EngineError> {
 /// Writes a file under another name first: a session may read it at any time.
 fn keep(dir: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
     closed::directory(dir)?;
+    // absence: a file too many takes little space
     let names = tote_state::record::names_in(dir).unwrap_or_default();
     if names.len() >= MOST {
         for name in names {

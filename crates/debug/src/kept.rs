@@ -178,6 +178,7 @@ fn places(home: &Home, wanted: &str) -> Result<Vec<PathBuf>, EngineError> {
             continue;
         };
         let place = home.kept_tools().join(&dir);
+        // absence: a layer that is not found is said to be missing, and stays
         let is_called = || std::fs::read_to_string(place.join(OF)).is_ok_and(|known| known == name);
         if engine.is_none_or(|engine| engine == of) && (id == name || is_id(name, id) || is_called()) {
             places.push(place);
@@ -229,6 +230,7 @@ pub fn kept(home: &Home, wanted: &str) -> Result<Vec<KeptTools>, EngineError> {
 
 /// Adds up the files below a directory, as far as this user may look: it is a figure for people.
 fn bytes_below(dir: &Path) -> u64 {
+    // absence: a figure for people
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let sizes = entries.map(|entry| match entry.metadata() {
         Ok(found) if found.is_dir() => bytes_below(&entry.path()),

@@ -66,6 +66,7 @@ impl NotedProcess {
     /// Describes the container, which the user called `name`. `None` if the file is gone.
     pub(crate) fn container(&self, engine: &'static str, name: &str) -> Option<OtherContainer> {
         Some(OtherContainer {
+            // absence: the file goes with its container; the caller says that none has that name
             engine,
             name: name.to_owned(),
             id: self.id.clone(),
@@ -80,6 +81,7 @@ impl NotedProcess {
         if cgroups.contains(&self.id) {
             return false;
         }
+        // absence: the use of the process reports what cannot be looked at
         let changed = self.path.metadata().and_then(|found| found.modified()).ok();
         match (changed, started(self.pid)) {
             (Some(changed), Some(started)) => started > changed + TOLERANCE,

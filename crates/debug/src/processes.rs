@@ -62,6 +62,7 @@ impl Processes {
                 continue;
             };
             // It may have ended meanwhile.
+            // absence: a process that has ended; one that is not found is an error of the caller's
             let Ok(file) = openat(&proc, format!("{pid}/cmdline"), flags, Mode::empty()) else {
                 continue;
             };
@@ -77,6 +78,7 @@ impl Processes {
     }
 
     fn read(&self, pid: u32, name: &str) -> Option<Vec<u8>> {
+        // absence: a process that has ended; one that is not found is an error of the caller's
         std::fs::read(self.proc.join(pid.to_string()).join(name)).ok()
     }
 

@@ -71,8 +71,10 @@ impl Prompt {
 
 /// Reads a small regular file, if there is one.
 fn read(path: &Path) -> Option<Vec<u8>> {
+    // absence: the prompt is the usual one
     let found = path.metadata().ok()?;
     let is_small = found.is_file() && found.len() <= LONGEST;
+    // absence: the prompt is the usual one
     is_small.then(|| std::fs::read(path).ok()).flatten()
 }
 

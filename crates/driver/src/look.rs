@@ -52,6 +52,7 @@ pub(crate) fn can_share(tree: impl AsFd, other: &Path) -> bool {
     let (Ok(one), Ok(two)) = (rustix::fs::fstat(&tree), rustix::fs::stat(other)) else {
         return false;
     };
+    // absence: files are copied instead of shared
     let same_kind = || rustix::fs::open(other, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
     // Subvolumes of a btrfs have devices of their own. Two different btrfs look like one here; files are then
     // copied.

@@ -21,6 +21,7 @@ pub struct Probe {
 /// mounts nothing.
 #[must_use]
 pub fn probe(root: &Path, privileged: bool) -> Vec<Probe> {
+    // absence: a text for people, which names the driver as missing
     let file_systems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let machine = Machine {
         root,
@@ -48,6 +49,7 @@ struct Machine<'a> {
 
 /// True if the caller can see the path.
 fn seen(path: &str) -> bool {
+    // absence: a text for people, which names the driver as missing
     Path::new(path).try_exists().unwrap_or(false)
 }
 
@@ -90,12 +92,14 @@ impl Machine<'_> {
 
     fn sharing(&self) -> Option<&'static str> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // absence: a text for people, without a remark
         let root = rustix::fs::openat(CWD, self.root, flags, Mode::empty()).ok()?;
         look::sharing_file_system(root)
     }
 
     fn quotas(&self) -> Option<&'static str> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // absence: a text for people, without a remark
         let root = rustix::fs::openat(CWD, self.root, flags, Mode::empty()).ok()?;
         Some(match tote_sys::quotas(root.as_fd()).ok()? {
             Quotas::On => "with --disk-size, by quotas",

@@ -10,6 +10,7 @@ const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Finds a program.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    // absence: the error says which program was not found
     PLACES
         .iter()
         .map(|place| Path::new(place).join(name))

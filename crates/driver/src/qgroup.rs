@@ -87,9 +87,11 @@ impl Gone {
     /// Removes the qgroups of all recorded subvolumes that are completely deleted.
     pub(crate) fn settle(&self) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // absence: the next removal settles the rest
         let Ok(dir) = rustix::fs::open(&self.0, flags, Mode::empty()) else {
             return;
         };
+        // absence: the next removal settles the rest
         for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
             if id.is_some_and(|id| is_settled(dir.as_fd(), id)) {

@@ -58,6 +58,7 @@ pub fn remove(container: &Path) -> Result<(), RemoveError> {
     let was_there = renamed.is_ok();
     missing_is_fine(renamed).map_err(failed(container))?;
     // Most containers in the foreground have no directory at all.
+    // absence: only ENOENT ends the removal here
     if !was_there && std::fs::symlink_metadata(&trash).is_err_and(|error| error.kind() == ErrorKind::NotFound)
     {
         return Ok(());
@@ -112,6 +113,7 @@ fn remove_tree(path: &Path) -> std::io::Result<()> {
 
 fn remove_tree_once(path: &Path) -> std::io::Result<()> {
     open_work(path)?;
+    // absence: the removal of the tree reports what cannot be opened
     let mut kept = std::fs::read_dir(path.join("tools"))
         .into_iter()
         .flatten()
@@ -122,7 +124,7 @@ fn remove_tree_once(path: &Path) -> std::io::Result<()> {
     for name in SUBVOLUMES {
         best_effort(remove_subvolume(path, name, &gone));
     }
-    // If the file cannot be examined, it may exist; a missing one has no device to detach.
+    // absence: a missing file has no device to detach
     if path.join(DISK).try_exists().unwrap_or(true) {
         detach(&path.join(DISK));
     }
@@ -133,6 +135,7 @@ fn remove_tree_once(path: &Path) -> std::io::Result<()> {
 /// not through a link.
 fn open_work(path: &Path) -> std::io::Result<()> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // absence: the removal of the tree reports what cannot be opened
     if let Ok(work) = rustix::fs::openat(CWD, path.join("work"), flags, Mode::empty())
         && rustix::fs::openat(&work, "work", flags | OFlags::PATH, Mode::empty()).is_ok()
     {
@@ -177,9 +180,11 @@ pub(crate) fn remove_any(path: &Path, stays: &Path) -> std::io::Result<()> {
 /// Detaches the loop devices of a disk. A device is detached automatically with its last user; this is for a device
 /// whose user was killed just before that was arranged.
 fn detach(disk: &Path) {
+    // absence: the kernel detaches the device with its last user
     for entry in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let backing = std::fs::read_to_string(entry.path().join("loop/backing_file"));
+        // absence: the kernel detaches the device with its last user
         if backing.is_ok_and(|backing| Path::new(backing.trim_end()) == disk)
             && let Ok(device) = std::fs::File::open(Path::new("/dev").join(name))
         {

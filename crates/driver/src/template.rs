@@ -62,6 +62,7 @@ pub(crate) fn publish(
     }
     if request.key.is_none() {
         let place = place(image);
+        // absence: an old template takes space and does no harm
         let entries = std::fs::read_dir(request.templates)
             .into_iter()
             .flatten()
@@ -78,6 +79,7 @@ pub(crate) fn publish(
 
 /// Removes templates of a store's images that are not needed any more. `is_needed` is called with the key of each.
 pub fn forget(templates: &Path, is_needed: &dyn Fn(&str) -> bool) {
+    // absence: an old template takes space and does no harm
     for entry in std::fs::read_dir(templates).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let key = name.to_str().and_then(|name| name.split('.').next());

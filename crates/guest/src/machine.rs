@@ -7,7 +7,7 @@ use rustix::mount::{MountFlags, mount, mount_move};
 use std::ffi::CStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, FIRST_STAGE_DISK, best_effort};
+use tote_sys::{Errno, FIRST_STAGE_DISK, best_effort, present};
 
 /// Name of the serial port that is the channel to the host.
 pub const PORT: &str = "tote";
@@ -111,7 +111,9 @@ impl Machine {
             appear("of a disk", || Ok((link_disks()? >= disks).then_some(())))?;
         }
         // The machine of a pod has none before its containers come, nor has that of another engine's bundle.
-        if rustix::fs::stat(format!("{DISKS}/{IMAGE_DISK}")).is_ok() {
+        let disk = format!("{DISKS}/{IMAGE_DISK}");
+        let found = present(rustix::fs::stat(&disk)).map_err(GuestError::kernel("look at", &disk))?;
+        if found.is_some() {
             mount_image()?;
         }
         match self.shared {
@@ -143,6 +145,7 @@ pub(crate) fn mount_image() -> Result<(), GuestError> {
 fn mount_shares(kind: &str, settings: &CStr) -> Result<(), GuestError> {
     let flags = MountFlags::NODEV;
     mount(SHARES_TAG, SHARES, kind, flags, settings).map_err(GuestError::kernel("mount", SHARES))?;
+    // absence: the directory is opened again where it is bound, which reports the error
     for entry in std::fs::read_dir(SHARES).into_iter().flatten().flatten() {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A file is bound as it is.
@@ -163,10 +166,12 @@ pub(crate) fn system(kind: &str, place: &str, source: &str) -> Result<(), GuestE
 /// devices. Returns how many there are.
 pub(crate) fn link_disks() -> Result<usize, GuestError> {
     let mut linked = 0;
+    // absence: the caller asks again until all disks are there
     let Ok(entries) = std::fs::read_dir("/sys/block") else {
         return Ok(linked);
     };
     for entry in entries.flatten() {
+        // absence: the caller asks again until all disks are there
         let Ok(serial) = std::fs::read_to_string(entry.path().join("serial")) else {
             continue;
         };
@@ -181,8 +186,10 @@ pub(crate) fn link_disks() -> Result<usize, GuestError> {
 
 /// Returns the device of the SCSI disk with this serial number, once it is there: the standard has it in page 0x80, behind four bytes.
 pub(crate) fn disk_of(serial: &str) -> Option<String> {
+    // absence: the caller asks again until the disk is there
     let mut entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let found = entries.find(|entry| {
+        // absence: the caller asks again until the disk is there
         let page = std::fs::read(entry.path().join("device/vpd_pg80")).unwrap_or_default();
         page.get(4..) == Some(serial.as_bytes())
     })?;
@@ -206,6 +213,7 @@ pub(crate) fn devices(kind: u32) -> Vec<String> {
     let entries = std::fs::read_dir(Path::new(BUS).join("devices"));
     let entries = entries.into_iter().flatten().flatten();
     let is_one = |path: &Path| {
+        // absence: a device that is not let go keeps its template from being made, with an error
         let number = std::fs::read_to_string(path.join("device")).unwrap_or_default();
         u32::from_str_radix(number.trim().trim_start_matches("0x"), 16) == Ok(kind)
     };
@@ -268,12 +276,15 @@ fn make_directory(path: &str) -> Result<(), GuestError> {
 
 /// Returns the path of the port's device, once it has its name.
 fn port() -> Result<Option<String>, GuestError> {
+    // absence: the caller asks again until the port is there
     let Ok(ports) = std::fs::read_dir("/sys/class/virtio-ports") else {
         return Ok(None);
     };
     for entry in ports.flatten() {
+        // absence: the caller asks again until the port is there
         let name = std::fs::read_to_string(entry.path().join("name")).unwrap_or_default();
         let device = format!("/dev/{}", entry.file_name().display());
+        // absence: the caller asks again until the port is there
         if name.trim_end() == PORT && rustix::fs::stat(&device).is_ok() {
             return Ok(Some(device));
         }

@@ -27,10 +27,12 @@ pub(crate) fn list(joined: BorrowedFd<'_>) -> Vec<u8> {
     for name in OF_MACHINE {
         put(&mut listing, name);
     }
+    // absence: the process has ended
     let namespace = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let Some(wanted) = number(joined).and_then(namespace) else {
         return listing;
     };
+    // absence: a list for people
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut members: Vec<i32> = pids
@@ -47,6 +49,7 @@ pub(crate) fn list(joined: BorrowedFd<'_>) -> Vec<u8> {
 
 /// Returns the pid of a pidfd.
 pub(crate) fn number(pidfd: BorrowedFd<'_>) -> Option<i32> {
+    // absence: the process has ended
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("Pid:"));
     line?.trim().parse().ok()
@@ -54,6 +57,7 @@ pub(crate) fn number(pidfd: BorrowedFd<'_>) -> Option<i32> {
 
 /// Adds a file; one that cannot be read is empty, as that of a process that has just ended.
 fn put(listing: &mut Vec<u8>, name: &str) {
+    // absence: the process has ended
     let bytes = std::fs::read(format!("/proc/{name}")).unwrap_or_default();
     // Memory takes every byte.
     tote_sys::best_effort(writeln!(listing, "{name} {}", bytes.len()));

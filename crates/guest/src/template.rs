@@ -51,7 +51,7 @@ pub(crate) fn sleep(port: &OwnedFd, errands: Errands) -> Result<Spare, GuestErro
     for ((_, driver), names) in &all {
         for name in names {
             let bound = Path::new(BUS).join("devices").join(name).join("driver");
-            // One that cannot be looked at is let go as well, which says why it cannot.
+            // absence: a device that cannot be looked at is let go as well, which says why it cannot
             if bound.try_exists().unwrap_or(true) {
                 tell(driver, "unbind", name)?;
             }
@@ -102,6 +102,7 @@ fn read_program() {
 /// this program.
 fn is_kept(device: &str) -> bool {
     let block = Path::new(BUS).join("devices").join(device).join("block");
+    // absence: the device is let go, and comes back with the machine
     let mut disks = std::fs::read_dir(block).into_iter().flatten().flatten();
     disks.any(|disk| {
         let serial = std::fs::read_to_string(disk.path().join("serial"));

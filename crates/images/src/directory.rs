@@ -150,6 +150,7 @@ impl LayoutDirectory {
     /// Locks the layout against other writers. `None` on network file systems that cannot lock directories; a build
     /// that writes alone needs no lock.
     fn lock(&self) -> Option<File> {
+        // absence: some file systems cannot lock directories, and a build that writes alone needs no lock
         let dir = File::open(&self.0).ok()?;
         dir.lock().ok().map(|()| dir)
     }

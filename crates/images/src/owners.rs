@@ -108,6 +108,7 @@ pub fn has_many_ids() -> bool {
 }
 
 fn read_or_empty(path: &str) -> String {
+    // absence: a name that is not found has no range, and one id is not taken for many where ranges are needed
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
@@ -125,6 +126,7 @@ fn login_name(uid: u32) -> String {
 }
 
 fn is_file(path: &Path) -> bool {
+    // absence: a program that is not found is named by the error of what needs it
     std::fs::metadata(path).is_ok_and(|found| found.is_file())
 }
 

@@ -144,6 +144,7 @@ impl CalledNames {
     #[must_use]
     pub fn addresses(&self, name: &str, most: usize) -> Vec<IpAddr> {
         let dir = self.names.join(name);
+        // absence: the resolver reads them again with the next question
         let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
         let addresses = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<IpAddr>().ok());
         addresses

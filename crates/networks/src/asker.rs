@@ -26,6 +26,7 @@ pub(crate) fn process_of(namespace: u64, socket: u32) -> Option<String> {
 fn process_with(namespace: u64, socket: &str) -> Option<String> {
     let owner = members(namespace).find(|process| has_open(process, socket))?;
     let number = owner.file_name()?.to_str()?;
+    // absence: a name for people
     let command = std::fs::read_to_string(owner.join("comm")).unwrap_or_default();
     Some(format!("{number}/{}", plain(command.trim_end_matches('\n'))))
 }
@@ -38,11 +39,13 @@ fn link_of(inode: &impl Display) -> String {
 /// The directories of the processes that are in a network namespace, those with high numbers first, as young ones have them: a
 /// program waits for the answer.
 fn members(namespace: u64) -> impl Iterator<Item = PathBuf> {
+    // absence: a name for people
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut numbers: Vec<_> = numbers.collect();
     numbers.sort_unstable_by_key(|number| Reverse(*number));
     let is_in = move |path: &PathBuf| {
+        // absence: the process has ended
         path.join("ns/net")
             .metadata()
             .is_ok_and(|it| it.ino() == namespace)
@@ -55,6 +58,7 @@ fn members(namespace: u64) -> impl Iterator<Item = PathBuf> {
 
 /// The link of a descriptor of the socket of UDP with that port.
 fn socket_at(process: &Path, port: u16) -> Option<String> {
+    // absence: a name for people
     let read = |name: &str| std::fs::read_to_string(process.join("net").join(name)).unwrap_or_default();
     let inode = [read("udp"), read("udp6")]
         .iter()
@@ -74,10 +78,12 @@ fn inode_at(table: &str, port: u16) -> Option<&str> {
 }
 
 fn has_open(process: &Path, socket: &str) -> bool {
+    // absence: the process has ended
     let descriptors = std::fs::read_dir(process.join("fd"))
         .into_iter()
         .flatten()
         .flatten();
+    // absence: the process has ended
     descriptors
         .filter_map(|entry| std::fs::read_link(entry.path()).ok())
         .any(|link| link.as_os_str() == socket)

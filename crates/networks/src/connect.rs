@@ -231,6 +231,7 @@ fn check_addresses(attachment: &NetworkAttachment, network: &Network) -> Result<
 pub(crate) fn position(home: &Home, options: &RunOptions, network: &Network) -> Option<usize> {
     let mut attachments = options.network.attachments().iter();
     attachments.position(|one| {
+        // absence: an attachment that cannot be told apart by its id is by its name
         one.network == network.name
             || matches!(record::find(home, &one.network), Ok(other) if other.id == network.id)
     })

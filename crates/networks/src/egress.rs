@@ -385,6 +385,7 @@ impl Gate {
     /// Takes over the links of the container's record, where a command has connected it with another network or disconnected it. Gives
     /// whether that was so.
     fn follow(&self) -> bool {
+        // absence: the record is read again with the next event
         let Ok(state) = State::read(&self.home, &self.id) else {
             return false;
         };

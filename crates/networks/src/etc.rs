@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use tote_bundle::{HostAddress, HostOptions, NetworkMode, RunOptions};
+use tote_sys::visible;
 
 /// `/etc/hosts`.
 ///
@@ -40,14 +41,18 @@ pub fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[Endpoin
 
 /// `/etc/resolv.conf`: what was asked for, and on the host's network the host's own where nothing was. In networks that is
 /// the host's as far as another network namespace reaches its servers.
-pub fn resolv_conf(options: &RunOptions, caller: Caller) -> Option<String> {
+///
+/// # Errors
+/// Those of the host's file, but for one that this user may not see: a container without its servers finds no name.
+pub fn resolv_conf(options: &RunOptions, caller: Caller) -> std::io::Result<Option<String>> {
     let relay = (caller == Caller::User).then_some(RELAYED);
-    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let own_file = || visible(std::fs::read_to_string("/etc/resolv.conf"));
     let hosts = match options.network {
-        NetworkMode::Host => read("/etc/resolv.conf"),
+        NetworkMode::Host => own_file()?,
         NetworkMode::Networks(_) => {
-            let upstream = || read("/run/systemd/resolve/resolv.conf");
-            let hosts = read("/etc/resolv.conf").unwrap_or_default();
+            // absence: the servers of the host's own file stay then, as without systemd-resolved
+            let upstream = || std::fs::read_to_string("/run/systemd/resolve/resolv.conf").ok();
+            let hosts = own_file()?.unwrap_or_default();
             Some(reachable(&hosts, upstream, relay))
         }
         NetworkMode::None | NetworkMode::Container(_) => None,
@@ -59,12 +64,12 @@ pub fn resolv_conf(options: &RunOptions, caller: Caller) -> Option<String> {
         } else {
             tote_network::RESOLVER
         };
-        return Some(own(asked, address, &read("/etc/resolv.conf").unwrap_or_default()));
+        return Ok(Some(own(asked, address, &own_file()?.unwrap_or_default())));
     }
     if asked.dns.is_empty() && asked.dns_search.is_empty() && asked.dns_options.is_empty() {
-        return hosts;
+        return Ok(hosts);
     }
-    Some(resolver(asked, hosts.as_deref().unwrap_or_default()))
+    Ok(Some(resolver(asked, hosts.as_deref().unwrap_or_default())))
 }
 
 /// The resolv.conf of a container with a resolver of its own, as docker has it: `--dns` are servers that the resolver asks.
@@ -321,10 +326,10 @@ mod tests {
             assert_eq!(resolver(&options.host, hosts), expected, "{pairs:?}");
         }
         let mut options = RunOptions::default();
-        assert_eq!(resolv_conf(&options, Caller::Root), None);
+        assert_eq!(resolv_conf(&options, Caller::Root).unwrap(), None);
         options.set("dns-search", "x.y").unwrap();
         assert_eq!(
-            resolv_conf(&options, Caller::Root).as_deref(),
+            resolv_conf(&options, Caller::Root).unwrap().as_deref(),
             Some("search x.y\n")
         );
     }

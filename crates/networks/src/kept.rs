@@ -44,6 +44,7 @@ fn is_known(home: &Home, chain: &str) -> bool {
         return false;
     };
     let path = home.networks().join(WARNED);
+    // absence: the warning comes once more
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     let mut lines: Vec<&str> = text.lines().collect();
     if lines.first() != Some(&epoch.as_str()) {

@@ -21,6 +21,7 @@ fn inodes(transport: Transport, port: u16) -> BTreeSet<u64> {
         Transport::Udp => (["udp", "udp6"], None),
         Transport::Sctp => return BTreeSet::new(),
     };
+    // absence: the error names the port without the process
     let texts = files.map(|file| fs::read_to_string(format!("/proc/net/{file}")).unwrap_or_default());
     let lines = texts.iter().flat_map(|text| text.lines().skip(1));
     lines.filter_map(|line| inode(line, port, state)).collect()
@@ -40,12 +41,15 @@ fn process(inodes: &BTreeSet<u64>) -> Option<(u32, String)> {
     if inodes.is_empty() {
         return None;
     }
+    // absence: the error names the port without the process
     let entries = fs::read_dir("/proc").ok()?.flatten();
     let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let pid = pids.find(|pid| {
+        // absence: the error names the port without the process
         let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
             return false;
         };
+        // absence: the error names the port without the process
         let mut links = open.flatten().filter_map(|file| fs::read_link(file.path()).ok());
         links.any(|link| {
             let inode = link.to_str().and_then(|link| link.strip_prefix("socket:["));
@@ -53,6 +57,7 @@ fn process(inodes: &BTreeSet<u64>) -> Option<(u32, String)> {
             inode.is_some_and(|inode| inodes.contains(&inode))
         })
     })?;
+    // absence: the error names the port without the process
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some((pid, name.trim_end().to_owned()))
 }

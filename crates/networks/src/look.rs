@@ -133,6 +133,7 @@ fn row(network: Network) -> NetworkRow {
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
     let mut names = Vec::new();
+    // absence: completions of a shell
     if let Ok(own) = record::all(home) {
         names.extend(own.whole.into_iter().map(|(name, _)| name));
         names.extend(own.damaged.into_iter().map(|damaged| damaged.name));

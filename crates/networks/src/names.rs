@@ -227,12 +227,14 @@ fn members(home: &Home, id: &ContainerId) -> PathBuf {
 
 /// The name of a container in a network that another one means by a name of its own there; `None` without such a link.
 pub(super) fn linked(home: &Home, id: &ContainerId, network: &str, name: &str) -> Option<String> {
+    // absence: the resolver reads it again with the next question
     let own = std::fs::read_link(members(home, id).join(network)).ok()?;
     called(home, network).linked(own.to_str()?.parse().ok()?, name)
 }
 
 /// Whether a running container, whose options say that it has names, was started in a network: then a process answers its questions.
 pub(super) fn is_answered(home: &Home, id: &ContainerId) -> bool {
+    // absence: only a container that is known to have them is changed
     matches!(tote_state::record::is_there(&members(home, id)), Ok(true))
 }
 
@@ -243,6 +245,7 @@ pub(crate) fn called(home: &Home, network: &str) -> CalledNames {
 
 /// The networks that a container with names is in at this moment.
 pub(crate) fn networks_of(home: &Home, id: &ContainerId) -> Vec<String> {
+    // absence: the resolver reads them again with the next question
     let entries = std::fs::read_dir(members(home, id))
         .into_iter()
         .flatten()

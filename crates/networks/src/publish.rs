@@ -367,7 +367,7 @@ fn unspecified(address: IpAddr) -> IpAddr {
 
 /// The ports that the kernel gives to programs which ask for any.
 fn ephemeral() -> (u16, u16) {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default(); // absence: the default
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u16>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(first)), Some(Ok(last))) if 0 < first && first <= last => (first, last),

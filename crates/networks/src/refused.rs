@@ -204,6 +204,7 @@ fn noted(home: &Home, id: &ContainerId) -> Vec<RefusedDestination> {
 
 /// All that was written down of a container's run, and what its rules have noted, by time.
 fn all(home: &Home, id: &ContainerId) -> Vec<RefusedDestination> {
+    // absence: a list for people
     let text = std::fs::read_to_string(file(home, id)).unwrap_or_default();
     let written = text.lines().filter_map(RefusedDestination::read);
     let (attempts, mut all): (Vec<_>, Vec<_>) = written.partition(|one| one.protocol == ATTEMPT);

@@ -112,11 +112,13 @@ fn own_name(id: &Id, root: bool) -> Result<CgroupPath, OciError> {
 
 /// True if systemd runs this machine.
 fn runs_systemd() -> bool {
+    // absence: groups are made without systemd, by their paths
     std::fs::metadata(SYSTEMD).is_ok_and(|found| found.is_dir())
 }
 
 /// True if the caller could make that group. An existing one of the same name may be root's and must not be touched.
 fn may_make(path: &Path) -> bool {
+    // absence: the access that is asked for next fails there as well
     let there = path
         .ancestors()
         .skip(1)
@@ -171,7 +173,7 @@ fn parents(wanted: Option<&str>, mount_point: &Path, own: &Path) -> Vec<PathBuf>
 /// Makes sure that the group of that name is unused. Joining another container's group would put this container under
 /// that one's limits and, at the end, kill that one's processes as well.
 pub(crate) fn check_unused(record: &str) -> Result<(), OciError> {
-    // Usually the group does not exist, which a look at each hierarchy shows. If looking fails, the group is opened.
+    // absence: the group is opened, which reports the error
     let may_be_there = |place: GroupPlace| place.path.try_exists().unwrap_or(true);
     if !GroupPlace::readable(record).any(may_be_there) {
         return Ok(());

@@ -18,6 +18,7 @@ pub(crate) fn in_bundle(bundle: &Bundle, uid: u32) -> Option<String> {
         .find(|mount| mount.destination == "/etc/passwd");
     if let Some(source) = mounted.and_then(|mount| mount.source.as_deref()) {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // absence: the home is `/`, as of a user without an account
         let root = rustix::fs::open("/", flags, Mode::empty()).ok()?;
         let source = bundle.dir.join(source);
         return read(root, source.to_str()?, uid);

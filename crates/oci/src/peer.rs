@@ -27,6 +27,7 @@ pub(crate) fn of(spec: &Spec, joins: &[(NamespaceType, OwnedFd)]) -> Option<Owne
     let named = named.and_then(|pid| open(pid, namespace.as_fd()));
     // A namespace that is bound to a file belongs to processes all the same.
     named.or_else(|| {
+        // absence: the container's process is born in the namespace, as where no process shows it
         let entries = std::fs::read_dir("/proc").ok()?.flatten();
         let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         pids.find_map(|pid| open(pid, namespace.as_fd()))

@@ -98,6 +98,7 @@ fn user_name(uid: u32) -> String {
     if uid == 0 {
         return "root".to_owned();
     }
+    // absence: a name for people, which is the number then
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = passwd.lines().find_map(|line| {
         let mut fields = line.split(':');

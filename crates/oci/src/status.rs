@@ -86,6 +86,7 @@ fn wait(init: &OwnedFd, limit: Duration) -> bool {
 fn is_frozen(record: &Record) -> bool {
     let tells = |place: &GroupPlace| place.is_v2 || place.controllers.contains(Controllers::FREEZER);
     let places = GroupPlace::readable(&record.cgroup).filter(tells);
+    // absence: a status for people; what acts on a suspended group looks itself
     Cgroup::open(&GroupPlace::record(places)).is_ok_and(|cgroup| cgroup.is_frozen().unwrap_or(false))
 }
 

@@ -191,6 +191,7 @@ impl Place {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // The directory is opened anew: a lock belongs to the open file, and this one is closed at once.
+        // absence: the lock that the caller takes next decides
         let Ok(other) = rustix::fs::openat(&self.dir, c".", flags, Mode::empty()) else {
             return false;
         };

@@ -5,18 +5,19 @@ use rustix::fs::{FileType, Stat, major, minor};
 use std::path::Path;
 use tote_bundle::{HostDevice, RunOptions};
 use tote_spec::{DeviceType, Spec};
+use tote_sys::visible;
 
 /// The nodes that the options mean: each `--device`, all below one that is a directory, or every one of the host's.
 pub fn devices(options: &RunOptions) -> Result<Vec<HostDevice>, EngineError> {
     let mut nodes = Vec::new();
     if options.privileged {
-        below(Path::new("/dev"), &mut nodes, 0);
+        below(Path::new("/dev"), &mut nodes, 0).map_err(EngineError::file("list", "/dev"))?;
     }
     for request in &options.devices {
         let path = Path::new(&request.source);
         let stat = stat("device", path)?;
         if FileType::from_raw_mode(stat.st_mode).is_dir() {
-            below(path, &mut nodes, 0);
+            below(path, &mut nodes, 0).map_err(EngineError::file("list", path))?;
         } else {
             nodes.push(
                 node(path, &stat)
@@ -127,13 +128,14 @@ fn node(path: &Path, stat: &Stat) -> Option<HostDevice> {
 }
 
 /// Nodes below a directory, without those that a container has of its own.
-fn below(dir: &Path, nodes: &mut Vec<HostDevice>, depth: u32) {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return;
+fn below(dir: &Path, nodes: &mut Vec<HostDevice>, depth: u32) -> std::io::Result<()> {
+    let Some(entries) = visible(std::fs::read_dir(dir))? else {
+        return Ok(());
     };
-    for entry in entries.flatten() {
+    for entry in entries {
+        let entry = entry?;
         let path = entry.path();
-        let Ok(stat) = rustix::fs::lstat(&path) else {
+        let Some(stat) = visible(rustix::fs::lstat(&path))? else {
             continue;
         };
         let own = dir == Path::new("/dev") && OWN.iter().any(|name| entry.file_name() == *name);
@@ -141,11 +143,12 @@ fn below(dir: &Path, nodes: &mut Vec<HostDevice>, depth: u32) {
             continue;
         }
         if FileType::from_raw_mode(stat.st_mode).is_dir() && depth < 8 {
-            below(&path, nodes, depth + 1);
+            below(&path, nodes, depth + 1)?;
         } else {
             nodes.extend(node(&path, &stat));
         }
     }
+    Ok(())
 }
 
 const OWN: [&str; 12] = [

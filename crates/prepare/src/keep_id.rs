@@ -30,6 +30,7 @@ pub struct HostUser {
 impl HostUser {
     /// The user of that number, or one that is called by it.
     pub fn look(uid: u32, gid: u32) -> Self {
+        // absence: the user has a number in place of a name
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         Self::of((uid, gid), &read("/etc/passwd"), &read("/etc/group"))
     }

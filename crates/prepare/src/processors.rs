@@ -7,6 +7,7 @@ pub fn processors() -> u64 {
 
 /// Returns the number of processors that are online, if the kernel tells it.
 pub fn counted_processors() -> Option<u64> {
+    // absence: a figure that the spec may lack
     count(&std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?)
 }
 

@@ -28,7 +28,8 @@ pub fn make(
     let masked_paths = if options.privileged {
         Vec::new()
     } else {
-        thermal_throttle(Path::new("/sys/devices/system/cpu"))
+        let processors = Path::new("/sys/devices/system/cpu");
+        thermal_throttle(processors).map_err(EngineError::file("list", processors))?
     };
     let pid = |process: Option<crate::container::ProcessId>| process.map(|process| process.pid);
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -119,27 +120,26 @@ fn gives(options: &RunOptions, parameter: &str) -> bool {
 
 /// The directory of each processor in which the kernel counts how often that became too hot, which tells what others
 /// compute (GHSA-6fw5-f8r9-fgfm).
-fn thermal_throttle(processors: &Path) -> Vec<String> {
+///
+/// # Errors
+/// Those of the list of processors: a directory that is left out would be seen.
+fn thermal_throttle(processors: &Path) -> std::io::Result<Vec<String>> {
+    let mut found = Vec::new();
     // The first processor of most virtual machines has none, and then no other has one.
     if !has(&processors.join("cpu0/thermal_throttle")) {
-        return Vec::new();
+        return Ok(found);
     }
-    let Ok(entries) = std::fs::read_dir(processors) else {
-        return Vec::new();
-    };
-    let mut found: Vec<String> = entries
-        .flatten()
-        .filter(|entry| {
-            let name = entry.file_name();
-            let number = name.to_str().and_then(|name| name.strip_prefix("cpu"));
-            number.is_some_and(|number| number.parse::<u32>().is_ok())
-        })
-        .map(|entry| entry.path().join("thermal_throttle"))
-        .filter(|dir| has(dir))
-        .map(|dir| dir.display().to_string())
-        .collect();
+    for entry in std::fs::read_dir(processors)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("cpu"));
+        let dir = entry.path().join("thermal_throttle");
+        if number.is_some_and(|number| number.parse::<u32>().is_ok()) && has(&dir) {
+            found.push(dir.display().to_string());
+        }
+    }
     found.sort();
-    found
+    Ok(found)
 }
 
 /// Whether a program runs as that profile of AppArmor's says anyway: nothing sets one here, and a kernel without AppArmor has
@@ -232,7 +232,8 @@ pub fn files(
         ));
     }
     if !mounted("/etc/resolv.conf")
-        && let Some(text) = crate::etc::resolv_conf(network, caller)
+        && let Some(text) =
+            crate::etc::resolv_conf(network, caller).map_err(EngineError::file("read", "/etc/resolv.conf"))?
     {
         files.push(("etc/resolv.conf", PLAIN, text.into_bytes()));
     }
@@ -260,7 +261,7 @@ mod tests {
     #[test]
     fn processors_that_count_heat() {
         let dir = tempfile::tempdir().unwrap();
-        let all = || thermal_throttle(dir.path());
+        let all = || thermal_throttle(dir.path()).unwrap();
         for name in ["cpu0", "cpu1", "cpu10", "cpufreq", "cpuidle"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
@@ -276,6 +277,6 @@ mod tests {
                 .to_string()
         };
         assert_eq!(all(), [path("cpu0"), path("cpu10")]);
-        assert!(thermal_throttle(&dir.path().join("absent")).is_empty());
+        assert!(thermal_throttle(&dir.path().join("absent")).unwrap().is_empty());
     }
 }

@@ -354,5 +354,6 @@ fn mount_points(wanted: &Wanted<'_>) -> Vec<MountPoint> {
 }
 
 fn is_file(path: &str) -> bool {
+    // absence: the mount of it reports the reason
     std::fs::metadata(path).is_ok_and(|found| !found.is_dir())
 }

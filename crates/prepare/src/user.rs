@@ -251,6 +251,7 @@ pub fn may_set_groups(spec: &Spec) -> bool {
 
 /// Whether the user namespace that this process is in has that group.
 pub fn maps_group(gid: u32) -> bool {
+    // absence: a group that is not known to be there is not given
     let map = std::fs::read_to_string("/proc/self/gid_map").unwrap_or_default();
     IdMapping::outside(&IdMapping::read(&map), gid).is_some()
 }

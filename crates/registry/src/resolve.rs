@@ -8,7 +8,7 @@ use crate::dns::{A, AAAA, Answer, ResolvConf, answer, hosts, question};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use ureq::config::Config;
 use ureq::http::Uri;
@@ -73,8 +73,7 @@ impl Names {
         if let Ok(address) = literal.parse() {
             return Ok(vec![address]);
         }
-        // Either file may be missing.
-        let text = std::fs::read_to_string(&self.hosts).unwrap_or_default();
+        let text = read(&self.hosts)?;
         let known = hosts(&text, host);
         if !known.is_empty() {
             return Ok(known);
@@ -84,8 +83,23 @@ impl Names {
         if lower == "localhost" || lower.ends_with(".localhost") {
             return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
         }
-        let text = std::fs::read_to_string(&self.resolv_conf).unwrap_or_default();
+        let text = read(&self.resolv_conf)?;
         ask_for(&ResolvConf::parse(&text), host, end)
+    }
+}
+
+/// Reads one of the files, either of which may be missing or not this user's to read.
+fn read(path: &Path) -> io::Result<String> {
+    match std::fs::read_to_string(path) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(String::new())
+        }
+        text => text,
     }
 }
 

@@ -23,6 +23,7 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// Loads the certificates of the machine's authorities; an empty list if none of the files exists.
 pub(crate) fn roots(options: &ClientOptions) -> Result<Vec<Certificate<'static>>, Error> {
+    // absence: the file is read, which reports the error
     match options
         .roots
         .iter()

@@ -28,6 +28,7 @@ pub(crate) fn of_tree(pid: u32) -> Duration {
 }
 
 fn read(path: &str) -> String {
+    // absence: the figure is read again after a while
     std::fs::read_to_string(path).unwrap_or_default()
 }
 

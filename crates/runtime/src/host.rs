@@ -26,8 +26,10 @@ pub fn host_facts(with_oom_score: bool) -> Facts<'static> {
 /// Returns the security module that labels processes on this host.
 #[must_use]
 pub fn security_module() -> SecurityModule {
+    // absence: asked at each start, and the kernel decides what is allowed
     let enabled = |path| std::fs::read_to_string(path).is_ok_and(|text| text.starts_with('Y'));
     // A module that cannot be seen sets no labels, and a spec that asks for them is refused.
+    // absence: asked at each start, and the kernel decides what is allowed
     let enforces = |path| std::fs::metadata(path).is_ok();
     if enabled("/sys/module/apparmor/parameters/enabled") {
         SecurityModule::AppArmor
@@ -55,6 +57,7 @@ fn oom_score_adj() -> i32 {
 
 /// Returns device and inode of this executable.
 fn own_executable() -> Option<(u64, u64)> {
+    // absence: a program that cannot be compared is not the engine itself
     rustix::fs::stat("/proc/self/exe")
         .ok()
         .map(|stat| (stat.st_dev, stat.st_ino))

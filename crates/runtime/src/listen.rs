@@ -55,6 +55,7 @@ impl Listen {
 /// Returns the first of `count` descriptors from 3 on that is not open. Call it before anything is opened.
 #[must_use]
 pub fn missing_descriptor(count: u32) -> Option<u32> {
+    // absence: each error is one of a descriptor that cannot be passed on, which the user is told
     (3..count.saturating_add(3)).find(|number| rustix::fs::lstat(format!("/proc/self/fd/{number}")).is_err())
 }
 

@@ -97,6 +97,7 @@ impl Patience {
 
 /// Returns the letter of a process's state; `None` if the kernel does not say.
 fn state(pid: u32) -> Option<char> {
+    // absence: the process has ended, which its descriptor tells as well
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The second field is a name in parentheses that may contain anything.
     stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())

@@ -74,6 +74,7 @@ pub fn append(home: &Home, events: &[Event]) {
     };
     best_effort(file.write_all(&text));
     // The one whose line crosses the limit rotates; a second at the same moment would rotate a short file, and no line is lost.
+    // absence: the next event rotates the file
     let after = file.metadata().map_or(0, |meta| meta.len());
     if after > MOST && after - text.len() as u64 <= MOST {
         best_effort(std::fs::rename(&path, path.with_extension("1")));

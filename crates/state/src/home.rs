@@ -105,6 +105,7 @@ pub struct Home {
 /// True if the path is a directory. A directory that cannot be examined counts as missing; creating it will then
 /// report the reason.
 fn is_directory(path: &Path) -> bool {
+    // absence: its making reports the reason
     std::fs::metadata(path).is_ok_and(|found| found.is_dir())
 }
 
@@ -133,6 +134,7 @@ impl Home {
         // Only two calls on the usual path: `volumes` is the last directory that is created, so if it exists all
         // do.
         let own = rustix::process::geteuid().as_raw();
+        // absence: its making reports the reason
         let is_closed =
             std::fs::metadata(&home.root).is_ok_and(|found| found.mode() & OTHERS == 0 && found.uid() == own);
         if !is_closed || !is_directory(&home.volumes()) {

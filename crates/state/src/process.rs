@@ -22,6 +22,7 @@ pub fn settle(words: &str) {
     best_effort(rustix::process::chdir("/"));
     set_title(words);
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    // absence: the process has the streams that it was given
     if let Ok(null) = rustix::fs::open("/dev/null", flags, Mode::empty()) {
         best_effort(rustix::stdio::dup2_stdin(&null));
         best_effort(rustix::stdio::dup2_stdout(&null));

@@ -149,6 +149,7 @@ impl Dir {
 
     /// True if the entry can be examined. Only for callers that do no harm if an existing entry counts as missing.
     pub(crate) fn has(&self, name: &str) -> bool {
+        // absence: only for callers that do no harm if an existing entry counts as missing
         self.stat(name).is_ok()
     }
 

@@ -40,6 +40,7 @@ impl Objects {
     /// Returns the object that a file of this path and size is expected to have, if it is finished.
     pub(crate) fn expected(&self, path: &EntryPath, size: u64) -> Option<Key> {
         let key = self.expected_key(path, size)?;
+        // absence: the file's content is written once more
         let stat = self.dir.stat(&key.name(0)).ok()?;
         let is_finished =
             FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_mode & 0o7777 != 0;

@@ -429,6 +429,7 @@ pub(crate) fn damaged(
         if !push_content(&mut content, numbers.as_ref(), key, size) {
             return true;
         }
+        // absence: what cannot be examined counts as damaged, and the image is made again
         let is_there = contents.stat(&content).is_ok_and(|stat| {
             let is_like = |file: &Stat| (file.st_mode, file.st_size, file.st_mtime);
             is_like(&stat) == is_like(file)

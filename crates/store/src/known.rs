@@ -23,7 +23,7 @@ use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 use tote_image::Digest;
-use tote_sys::best_effort;
+use tote_sys::{best_effort, present};
 
 /// Name of a layer's file with the boot in which its content was known to be right.
 pub(crate) const KNOWN: &str = "known";
@@ -161,7 +161,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`].
     pub(crate) fn sync(&self, settled: bool) -> Result<(), StoreError> {
-        let Ok(noted) = self.root.stat(UNSYNCED) else {
+        let noted = present(self.root.stat(UNSYNCED)).map_err(self.root.failed("look at", UNSYNCED))?;
+        let Some(noted) = noted else {
             return Ok(());
         };
         let added =

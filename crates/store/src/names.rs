@@ -91,6 +91,7 @@ pub(crate) fn get_kind(dir: &Dir, name: &Reference) -> Result<Option<Named>, Sto
 
 /// True if the name exists in the directory at this path.
 pub(crate) fn is_there(dir: &Path, name: &Reference) -> bool {
+    // absence: the store is opened, and the name is looked up there
     std::fs::read(dir.join(file(&text(name)))).is_ok_and(|bytes| parse(&bytes).is_some())
 }
 

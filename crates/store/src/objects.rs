@@ -174,6 +174,7 @@ impl Objects {
 
     /// True if an object is finished, has the right size, and seems unchanged by its inode.
     pub(crate) fn is_whole(&self, name: &str, size: u64, attributes: &Attributes) -> bool {
+        // absence: the object is written once more
         self.dir
             .stat(name)
             .is_ok_and(|stat| is_unchanged(&stat, size, attributes))

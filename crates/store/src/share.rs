@@ -58,11 +58,13 @@ impl HostFiles {
         let is_linker = share != ShareHost::HardLink || rustix::process::geteuid().is_root();
         let wanted = share != ShareHost::Never && is_linker;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // absence: files are copied instead of shared
         let root = wanted
             .then(|| rustix::fs::open(root, flags, Mode::empty()).ok())
             .flatten();
         // Without this check, each of an image's files would be looked up there.
         let is_near = |root: &OwnedFd| {
+            // absence: files are copied instead of shared
             rustix::fs::statat(root, "usr", AtFlags::empty()).is_ok_and(|usr| usr.st_dev == device)
         };
         let hopeless = AtomicBool::new(!root.as_ref().is_some_and(is_near));
@@ -88,6 +90,7 @@ impl HostFiles {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let root = self.root.as_ref()?;
+        // absence: files are copied instead of shared
         let file = tote_sys::openat2(root, path.as_bytes(), flags, Mode::empty(), resolve).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
         let is_candidate = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile

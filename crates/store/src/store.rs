@@ -139,6 +139,7 @@ fn make(path: &Path) -> Result<Dir, StoreError> {
 
 /// Returns the id of this boot. An empty id never equals a recorded one, so that everything is checked.
 fn boot_id() -> String {
+    // absence: an empty id is that of no boot
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
 }

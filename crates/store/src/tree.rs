@@ -401,6 +401,7 @@ pub(crate) fn damaged(
             Node::Directory(_) => {
                 kind != FileType::Directory || stat.st_mode & 0o7777 != inode.attributes.mode
             }
+            // absence: what cannot be examined counts as damaged
             Node::Symlink(target) => !rustix::fs::readlinkat(root, name, Vec::new())
                 .is_ok_and(|found| found.as_bytes() == target.as_slice()),
             Node::Device { block: true, .. } => kind != FileType::BlockDevice,
@@ -434,6 +435,7 @@ pub(crate) fn is_object(
         return true;
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // absence: what cannot be examined counts as damaged
     rustix::fs::openat(dir, name, flags, Mode::empty())
         .is_ok_and(|file| crate::key::has_hash(&file, &key.content).unwrap_or(false))
 }

@@ -124,7 +124,7 @@ impl Store {
                 if !needed.contains_key(&key) || copy > 0 && copies_are_free {
                     continue;
                 }
-                // An object that a sweep has just removed counts as 0.
+                // absence: an object that a sweep has just removed counts as 0
                 let blocks = dir.stat(&name).map_or(0, |stat| stat.st_blocks);
                 // stat(2) counts in units of 512 bytes, whatever the file system's block size.
                 *space.entry(key).or_default() += u64::try_from(blocks).unwrap_or_default() * 512;

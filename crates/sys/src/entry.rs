@@ -97,6 +97,7 @@ fn open_standard() {
     }
     for _ in fds.iter().filter(|fd| fd.revents().contains(PollFlags::NVAL)) {
         // open(2) takes the lowest free number.
+        // absence: a number that stays free is refused where it is used
         if let Ok(null) = rustix::fs::open(c"/dev/null", OFlags::RDWR, Mode::empty()) {
             std::mem::forget(null);
         }

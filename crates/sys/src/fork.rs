@@ -174,6 +174,7 @@ fn alone_with(fd: OwnedFd) -> Option<OwnedFd> {
     const NUMBER: i32 = 3;
     rustix::process::setsid().ok()?;
     rustix::process::chdir(c"/").ok()?;
+    // absence: the process is not made, and its caller goes on without
     let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
     rustix::stdio::dup2_stdin(&null).ok()?;
     rustix::stdio::dup2_stdout(&null).ok()?;

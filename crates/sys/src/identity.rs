@@ -301,6 +301,7 @@ fn try_each<'a>(
 }
 
 fn is_there(path: &CStr) -> bool {
+    // absence: an explanation of the error of execve(2), which is shown without it
     rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE).is_ok()
 }
 
@@ -349,6 +350,7 @@ fn read_start(held: &OwnedFd, bytes: &mut [u8]) -> Option<usize> {
     let digits = line.text().split(|&byte| byte == b' ').next()?;
     path[14..14 + digits.len()].copy_from_slice(digits);
     let path = CStr::from_bytes_until_nul(&path).ok()?;
+    // absence: an explanation of execve's error, which is shown without it
     let file = rustix::fs::open(
         path,
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
@@ -375,6 +377,7 @@ fn shebang(bytes: &[u8]) -> Option<&[u8]> {
 #[inline(never)]
 fn read_interpreter(path: &CStr, text: &mut Text) {
     let mut bytes = [0u8; 2048];
+    // absence: an explanation of execve's error, which is shown without it
     let Ok(file) = rustix::fs::open(
         path,
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,

@@ -27,7 +27,9 @@ impl Footprint {
     /// process as well.
     #[must_use]
     pub fn new() -> Self {
+        // absence: memory is given back in fewer pieces
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        // absence: memory is given back in fewer pieces
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         let found = Self::parse(&maps, &program.to_string_lossy());
         found.set_sleep_apart();

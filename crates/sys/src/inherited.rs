@@ -8,6 +8,7 @@ use crate::outcome::errno;
 /// close-on-exec, so the others were inherited at its start, and a long-lived process must not keep a stranger's pipe
 /// open. The first `kept` inherited descriptors, from 3 on, stay open.
 pub fn close_inherited(kept: u32) {
+    // absence: an inherited descriptor stays open
     let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers: Vec<i32> = listed
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -40,6 +40,7 @@ impl NamedProcess {
     /// Looks at the process; `None` if it has ended.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
+        // absence: a name for people
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (begin, rest) = stat.rsplit_once(") ")?;
         let (_, program) = begin.split_once('(')?;
@@ -74,7 +75,9 @@ fn has_lock(pid: u32, (device, inode): (u64, u64)) -> bool {
         .flatten()
         .flatten();
     descriptors.into_iter().any(|entry| {
+        // absence: a name for people
         let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        // absence: a name for people
         text.lines()
             .any(|line| line.starts_with("lock:") && line.contains(&end))
             && std::fs::metadata(format!("/proc/{pid}/fd/{}", entry.file_name().display()))

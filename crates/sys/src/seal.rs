@@ -45,14 +45,17 @@ pub fn is_sealed() -> bool {
 /// has the path `/`.
 fn is_apart() -> bool {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
+    // absence: the program is sealed once more
     let read_only = rustix::fs::open(OWN, flags, Mode::empty())
         .and_then(rustix::fs::fstatvfs)
         .is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY));
+    // absence: the program is sealed once more
     read_only && rustix::fs::readlink(OWN, Vec::new()).is_ok_and(|path| path.as_bytes() == b"/")
 }
 
 fn in_sealed_memory() -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    // absence: the program is sealed once more
     rustix::fs::open(OWN, flags, Mode::empty())
         .and_then(rustix::fs::fcntl_get_seals)
         .is_ok_and(|seals| seals.contains(SealFlags::WRITE))

@@ -263,6 +263,7 @@ fn namespace(column: &str) -> Option<&'static str> {
 /// Number of a namespace of the container's first process; empty if the process has ended meanwhile.
 fn number(state: &State, column: &str) -> String {
     let kind = namespace(column).unwrap_or_default();
+    // absence: a text for people
     let link = std::fs::read_link(format!("/proc/{}/ns/{kind}", state.pid())).unwrap_or_default();
     let text = link.to_string_lossy();
     let number = text

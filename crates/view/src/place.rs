@@ -7,6 +7,7 @@ use tote_engine::{Home, driver_of, status_word};
 pub(crate) fn rootfs(home: &Home, entry: &Entry) -> String {
     let dir = home.container(&entry.container.id);
     let places = ["disk", "tree", "upper", "private"].map(|name| dir.join(name));
+    // absence: a text for people
     let place = places.iter().find(|path| path.try_exists().unwrap_or(false));
     place.map_or_else(String::new, |path| path.display().to_string())
 }
@@ -22,6 +23,7 @@ pub fn places(home: &Home, entries: &[Entry]) -> Vec<Vec<String>> {
     ];
     for entry in entries {
         let disk = home.container(&entry.container.id).join("disk");
+        // absence: a text for people
         let device = if disk.try_exists().unwrap_or(false) {
             disk.display().to_string()
         } else {

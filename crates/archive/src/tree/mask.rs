@@ -27,6 +27,7 @@ impl CreationMask {
 
 /// Reads the process's umask from /proc, because umask(2) would change it, for all threads.
 fn umask() -> Option<u32> {
+    // absence: modes are set by a call of their own then
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
     parse_umask(&status)
 }

@@ -5,8 +5,10 @@ use super::spdx::BillOfMaterials;
 use crate::EngineError;
 use crate::{BuildFault, inside};
 use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use tote_graph::packages::{self, Package};
+use tote_sys::reachable;
 
 /// Limit of a package manager's list, in bytes; Debian's are some megabytes.
 const LIST_MAX: usize = 256 << 20;
@@ -29,7 +31,7 @@ pub(super) fn scan(root: &OwnedFd) -> Result<BillOfMaterials, EngineError> {
         found.extend(packages::dpkg(&text));
     }
     // Images without a package manager have one file for each package.
-    for name in names(root, b"var/lib/dpkg/status.d") {
+    for name in names(root, b"var/lib/dpkg/status.d")? {
         let name = String::from_utf8_lossy(&name).into_owned();
         if !name.ends_with(".md5sums")
             && let Some(text) = read(root, &format!("var/lib/dpkg/status.d/{name}"), LIST_MAX)?
@@ -43,7 +45,7 @@ pub(super) fn scan(root: &OwnedFd) -> Result<BillOfMaterials, EngineError> {
         }
     }
     let mut walk = Walk { root, found };
-    walk.below(&[], 0);
+    walk.below(&[], 0)?;
     let mut found = walk.found;
     found.sort();
     found.dedup();
@@ -65,23 +67,30 @@ fn read(root: &OwnedFd, path: &str, limit: usize) -> Result<Option<String>, Engi
 }
 
 /// Lists the names in a directory; none if it is missing.
-fn names(root: &OwnedFd, path: &[u8]) -> Vec<Vec<u8>> {
-    let dir = inside::open(root, path, OFlags::RDONLY | OFlags::DIRECTORY);
-    let mut names = entries(dir.as_ref().ok());
+fn names(root: &OwnedFd, path: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
+    let mut names = entries(path, inside::open(root, path, OFlags::RDONLY | OFlags::DIRECTORY))?;
     names.sort();
-    names.into_iter().map(|(name, _)| name).collect()
+    Ok(names.into_iter().map(|(name, _)| name).collect())
 }
 
-fn entries(dir: Option<&OwnedFd>) -> Vec<(Vec<u8>, bool)> {
-    let read = dir.and_then(|dir| rustix::fs::Dir::read_from(dir).ok());
-    let entries = read.into_iter().flatten().flatten();
-    let entries = entries.map(|entry| {
-        let name = entry.file_name().to_bytes().to_vec();
-        (name, entry.file_type() == FileType::Directory)
-    });
-    entries
-        .filter(|(name, _)| !matches!(&**name, b"." | b".."))
-        .collect()
+/// Lists an opened directory, with whether each entry is one as well; nothing if its path leads to none.
+fn entries(path: &[u8], dir: Result<OwnedFd, Errno>) -> Result<Vec<(Vec<u8>, bool)>, EngineError> {
+    let failed = |errno: Errno| BuildFault::Source {
+        path: String::from_utf8_lossy(path).into_owned(),
+        source: errno.into(),
+    };
+    let Some(dir) = reachable(dir).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
+    let mut entries = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") {
+            entries.push((name.to_vec(), entry.file_type() == FileType::Directory));
+        }
+    }
+    Ok(entries)
 }
 
 /// Search for the records of the package managers of languages.
@@ -91,14 +100,12 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn below(&mut self, path: &[u8], depth: usize) {
+    fn below(&mut self, path: &[u8], depth: usize) -> Result<(), EngineError> {
         if depth > DEPTH_MAX || self.found.len() > PACKAGES_MAX {
-            return;
+            return Ok(());
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let dir = inside::open_straight(self.root, path, flags).ok();
-        let entries = entries(dir.as_ref());
-        drop(dir);
+        let entries = entries(path, inside::open_straight(self.root, path, flags))?;
         let is_modules = inside::split(path).1 == b"node_modules" || is_scope(path);
         for (name, is_dir) in entries {
             let below = match path {
@@ -118,11 +125,12 @@ impl Walk<'_> {
                 if is_modules && !name.starts_with(b"@") {
                     self.describe(&below, "package.json", packages::node);
                 }
-                self.below(&below, depth + 1);
+                self.below(&below, depth + 1)?;
             } else if name.ends_with(b".egg-info") {
                 self.describe(&below, "", packages::python);
             }
         }
+        Ok(())
     }
 
     /// Reads the description of one package. An unreadable file is skipped.

@@ -20,6 +20,7 @@ pub(super) struct Shown<R> {
 impl Shown<File> {
     /// Shows a file, whose length is known.
     pub(super) fn file(file: File, quiet: bool) -> Self {
+        // absence: the progress is shown without the length
         let length = file.metadata().ok().filter(std::fs::Metadata::is_file);
         let mut shown = Self::new(file, quiet);
         shown.length = length.map(|file| file.len());

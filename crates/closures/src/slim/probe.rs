@@ -237,6 +237,7 @@ fn probe_all(
 
 /// True if the first process of a container does something about a signal: without a handler the kernel keeps it from it.
 fn hears(pid: u32, signal: u8) -> bool {
+    // absence: the process has ended, and the probe's own limit of time ends the wait
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let masks = status.lines().filter_map(|line| {
         // It may also wait for a signal that it blocks.

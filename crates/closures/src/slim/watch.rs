@@ -89,6 +89,7 @@ impl RootWatch {
 
     fn note(&mut self, file: &OwnedFd, pid: u32) {
         let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // absence: the kernel forms the link of an open descriptor without opening anything
         let Ok(path) = rustix::fs::readlink(link, Vec::new()) else {
             return;
         };
@@ -139,6 +140,7 @@ impl Aside for RootWatch {
 
 /// The mount namespace of a process; `None` if it has ended.
 fn namespace(pid: &str) -> Option<PathBuf> {
+    // absence: the process has ended
     let link = rustix::fs::readlink(format!("/proc/{pid}/ns/mnt"), Vec::new()).ok()?;
     Some(std::ffi::OsString::from_vec(link.into_bytes()).into())
 }

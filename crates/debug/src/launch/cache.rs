@@ -60,6 +60,7 @@ pub(super) fn open(
 /// a maker has them. What cannot be removed takes space and does no harm.
 fn sweep(dir: &Path, tools: &str, keep: &str) {
     let boot = tools.split('-').next().unwrap_or_default();
+    // absence: what is not removed takes space and does no harm
     for name in tote_state::record::names_in(dir).unwrap_or_default() {
         let is_old = !name.starts_with(boot) || name.starts_with(tools) && name != keep;
         if is_old {

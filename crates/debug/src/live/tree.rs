@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, opena
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use tote_erofs::{Inode, Layout, Node, Tree, Xattr};
-use tote_sys::Errno;
+use tote_sys::{Errno, visible};
 
 /// Most files of an image.
 const MOST: usize = 4_000_000;
@@ -120,7 +120,7 @@ impl Files {
             let mut children = Vec::new();
             for (name, stat) in entries(&dir)? {
                 let is_mounted = stat.st_dev != found.st_dev;
-                let Some(kind) = kind(&dir, (&name, &stat), public, is_mounted) else {
+                let Some(kind) = kind(&dir, (&name, &stat), public, is_mounted)? else {
                     continue;
                 };
                 if self.all.len() >= MOST {
@@ -128,7 +128,7 @@ impl Files {
                 }
                 let is_directory = matches!(kind, Kind::Directory(_));
                 let opened = match is_directory && !is_mounted && depth < DEEPEST {
-                    true => openat(&dir, &*name, flags | OFlags::NOFOLLOW, Mode::empty()).ok(),
+                    true => visible(openat(&dir, &*name, flags | OFlags::NOFOLLOW, Mode::empty()))?,
                     false => None,
                 };
                 let child = self.push((&stat, public), (name, index, number), kind);
@@ -236,19 +236,31 @@ impl Files {
 
 /// Returns the kind of a file; `None` if the image does not have it: of what is mounted in the tree there are the directories, and other
 /// kinds are not shown.
-fn kind(dir: &OwnedFd, (name, stat): (&[u8], &Stat), public: bool, is_mounted: bool) -> Option<Kind> {
+///
+/// # Errors
+/// Those of readlinkat(2), but for a link that has gone meanwhile.
+fn kind(
+    dir: &OwnedFd,
+    (name, stat): (&[u8], &Stat),
+    public: bool,
+    is_mounted: bool,
+) -> Result<Option<Kind>, Errno> {
     let may = |bits| !public || stat.st_mode & bits == bits;
-    match FileType::from_raw_mode(stat.st_mode) {
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory if may(0o005) => Some(Kind::Directory(Vec::new())),
         FileType::RegularFile if may(0o004) && !is_mounted => {
-            Some(Kind::File(u64::try_from(stat.st_size).ok()?))
+            u64::try_from(stat.st_size).ok().map(Kind::File)
         }
         FileType::Symlink => {
-            let target = readlinkat(dir, name, Vec::new()).ok()?;
-            Some(Kind::Link(target.to_bytes().to_vec()))
+            // What has the name by now may be another kind of file (`EINVAL`).
+            let target = match readlinkat(dir, name, Vec::new()) {
+                Err(Errno::INVAL) => None,
+                target => visible(target)?,
+            };
+            target.map(|target| Kind::Link(target.to_bytes().to_vec()))
         }
         _ => None,
-    }
+    })
 }
 
 /// Lists a directory with what is known of its entries; those that have gone meanwhile are left out.
@@ -260,7 +272,7 @@ fn entries(dir: &OwnedFd) -> Result<Vec<(Vec<u8>, Stat)>, Errno> {
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        if let Ok(stat) = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        if let Some(stat) = visible(statat(dir, name, AtFlags::SYMLINK_NOFOLLOW))? {
             entries.push((name.to_bytes().to_vec(), stat));
         }
     }

@@ -112,10 +112,12 @@ fn words(suite: &str, options: &BootstrapOptions) -> Result<Vec<String>, Bootstr
 
 /// All of apt's lists, one after the other.
 fn apt_sources() -> String {
+    // absence: mmdebstrap has a mirror of its own where no list names one
     let more = std::fs::read_dir(MORE_SOURCES).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = more.map(|entry| entry.path()).collect();
     paths.sort();
     paths.insert(0, PathBuf::from(SOURCES));
+    // absence: mmdebstrap has a mirror of its own where no list names one
     let texts = paths.iter().filter_map(|path| std::fs::read_to_string(path).ok());
     texts.map(|text| text + "\n\n").collect()
 }
@@ -156,6 +158,7 @@ impl Running {
     )]
     fn start(words: &[String], quiet: bool) -> Result<Self, BootstrapError> {
         let mut programs = PLACES.iter().map(|place| Path::new(place).join("mmdebstrap"));
+        // absence: the error says which program was not found
         let program = programs
             .find(|path| path.try_exists().unwrap_or(false))
             .ok_or(BootstrapError::NoProgram)?;

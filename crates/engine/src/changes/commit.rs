@@ -236,6 +236,7 @@ impl<'a> Stillness<'a> {
         // Groups are root's, or delegated: from inside a user namespace they are not reached.
         let record = container.entry.state.cgroup.as_deref();
         let record = record.filter(|_| home.caller != Caller::User);
+        // absence: the user is told that the container went on
         let Some(group) = record.and_then(|record| Cgroup::open(record).ok()) else {
             return Self::Refused;
         };
@@ -294,5 +295,6 @@ impl Turn {
 
 /// True if the user has paused the container.
 fn is_paused(home: &Home, id: &ContainerId) -> bool {
+    // absence: a container that stays suspended without a reason known to its user would be worse than one that goes on
     State::read(home, id).is_ok_and(|state| state.paused)
 }

@@ -90,6 +90,7 @@ fn received(
 /// Keeps the content of the current entry in a file that goes with its descriptor.
 fn kept(reader: &mut dyn Read, beside: Option<&OwnedFd>) -> std::io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    // absence: memory takes the file's place
     let nameless = beside.and_then(|dir| openat(dir.as_fd(), c".", flags, Mode::RUSR | Mode::WUSR).ok());
     let mut file: File = match nameless {
         Some(file) => file.into(),

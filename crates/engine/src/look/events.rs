@@ -91,6 +91,7 @@ impl Journal {
             files.push(file);
         }
         files.reverse();
+        // absence: a file that is there twice shows its events twice
         files.dedup_by_key(|file| file.metadata().map(|meta| meta.ino()).ok());
         Ok(Self {
             path,
@@ -131,10 +132,12 @@ impl Journal {
             self.files.remove(0);
             return Ok(true);
         }
+        // absence: the file is looked at again with the next event
         let own = self.files.first().and_then(|file| file.get_ref().metadata().ok());
         let Some(next) = open(&self.path)? else {
             return Ok(false);
         };
+        // absence: the file is looked at again with the next event
         let is_same = |own: &std::fs::Metadata| next.metadata().is_ok_and(|next| next.ino() == own.ino());
         if own.as_ref().is_none_or(is_same) {
             return Ok(false);

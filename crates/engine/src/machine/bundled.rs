@@ -29,7 +29,7 @@ pub fn bundle_in_machine(
 /// # Errors
 /// [`EngineError`] if the plan of the process cannot be made.
 pub fn process_in_machine(bundle: &Path, process: Process, init: OwnedFd) -> Result<Process, EngineError> {
-    if !is_bundled(bundle) {
+    if !is_bundled(bundle)? {
         return Ok(process);
     }
     bundled_process(bundle, process, init)

@@ -65,6 +65,7 @@ pub fn kernel_release() -> String {
 }
 
 fn operating_system() -> String {
+    // absence: a text for people
     let text = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     name.unwrap_or("Linux").trim_matches('"').to_owned()

@@ -92,7 +92,9 @@ fn drivers(home: &Home) -> BTreeMap<&'static str, String> {
 }
 
 fn features(home: &Home) -> BTreeMap<&'static str, String> {
+    // absence: a text for people
     let filesystems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    // absence: a text for people
     let lsm = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     let mut features = BTreeMap::new();
     let has_overlay = filesystems
@@ -107,6 +109,7 @@ fn features(home: &Home) -> BTreeMap<&'static str, String> {
         ("cgroup namespaces", "/proc/self/ns/cgroup"),
         ("seccomp", "/proc/sys/kernel/seccomp/actions_avail"),
     ] {
+        // absence: a text for people
         let present = std::path::Path::new(file).try_exists().unwrap_or(false);
         features.insert(
             name,

@@ -76,6 +76,7 @@ fn settle(pool: &Pool) {
     best_effort(rustix::thread::set_name(c"tote-keeper"));
     // The old title shows arguments of the command that took the previous sandbox, which are private.
     set_title(&format!("tote pool {}", pool.name));
+    // absence: the keeper has the streams that it was given then, which go with it
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
         best_effort(rustix::stdio::dup2_stdin(&null));
         best_effort(rustix::stdio::dup2_stdout(&null));

@@ -65,11 +65,13 @@ fn set_aside(home: &Home, name: &str, dir: PathBuf) -> Result<(), EngineError> {
 /// Removes the remains of killed or failed removals. Returns the names of these pools.
 pub(super) fn sweep(home: &Home) -> Vec<String> {
     let mut swept = Vec::new();
+    // absence: the next sweep lists them again
     for name in names_in(&home.pools()).unwrap_or_default() {
         // A directory that cannot be removed now is found again by the next sweep.
         if let Some((pool, _)) = name.strip_prefix('.').and_then(|name| name.rsplit_once('.')) {
             best_effort(remove_all(home, &home.pools().join(&name)));
             swept.push(pool.to_owned());
+        // absence: only a pool that is known to have no record is removed
         } else if let Ok(pool) = name.parse()
             && matches!(Pool::read(home, &pool), Ok(None))
             // The lock shows that no other process makes or removes the pool now.
@@ -145,12 +147,14 @@ pub(super) fn drain_all_but(home: &Home, pool: &Path, kept: Option<&str>) -> Res
 /// Removes the sockets of sandboxes whose keepers were killed. The caller has the lock, so no sandbox is in the
 /// making.
 pub(super) fn sweep_sockets(dir: &Path) {
+    // absence: the next sweep opens the directory again
     let Ok(sockets) = open_dir(dir) else { return };
     for id in sockets_in(sockets.as_fd()).unwrap_or_default() {
         if matches!(tote_sys::waits_for_start(sockets.as_fd(), id.as_str()), Ok(false)) {
             best_effort(std::fs::remove_file(dir.join(id.as_str())));
         }
     }
+    // absence: the next sweep lists them again
     for name in names_in(dir).unwrap_or_default() {
         // A killed keeper leaves an unnamed socket. A living one without its socket fails and ends.
         if name.ends_with(super::keeper::FRESH) {
@@ -161,6 +165,7 @@ pub(super) fn sweep_sockets(dir: &Path) {
 
 /// Ends these sandboxes, unless other commands take them first, and waits until they are gone.
 pub(super) fn drain(home: &Home, dir: &Path, ids: &[ContainerId]) {
+    // absence: the caller counts what still waits, and says so
     let Ok(sockets) = open_dir(dir) else { return };
     let mut ending = Vec::new();
     for id in ids {

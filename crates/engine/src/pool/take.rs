@@ -112,6 +112,7 @@ fn attempt(
     timings: &mut Option<&mut Timings>,
 ) -> Result<Option<Finished>, EngineError> {
     let dir = pool.sockets(home);
+    // absence: a container is made in the usual way
     let Ok(sockets) = open_dir(&dir) else {
         return Ok(None);
     };

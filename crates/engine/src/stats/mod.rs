@@ -202,6 +202,7 @@ fn memory(pid: u32) -> u64 {
 }
 
 fn machine_memory() -> u64 {
+    // absence: a figure for people
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     field(&text, "MemTotal").unwrap_or(0).saturating_mul(1024)
 }

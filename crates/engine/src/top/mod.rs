@@ -172,6 +172,7 @@ impl Process {
 
 impl Scene {
     fn look(first: ProcessId, request: &Request) -> Self {
+        // absence: a text for people, with numbers in place of names
         let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         Self {
             host: Names::parse(&file("/etc/passwd"), &file("/etc/group"), None),
@@ -189,6 +190,7 @@ impl Scene {
         let uptime = file("uptime");
         let now = i64::try_from(tote_calendar::now().as_secs()).unwrap_or(0);
         Self {
+            // absence: figures for people
             now,
             uptime: uptime
                 .split(' ')

@@ -108,7 +108,7 @@ pub(super) fn of_container(
     let commands = if options.new {
         let exact = exact(&target);
         let mut run = with(&["run", "--name", &target, "--replace", "--rm"]);
-        run.extend(asked_for(home, container));
+        run.extend(asked_for(home, container)?);
         [
             Vec::new(),
             run,
@@ -151,7 +151,7 @@ pub(super) fn tote(home: &Home) -> Vec<String> {
 }
 
 /// Lists options, image and command of `run`, with the additions for systemd.
-fn asked_for(home: &Home, container: &Container) -> Vec<String> {
+fn asked_for(home: &Home, container: &Container) -> Result<Vec<String>, EngineError> {
     let mut words = Vec::new();
     if container.option("cgroups").is_none() && container.option("cgroup-parent").is_none() {
         words.push("--cgroups=split".to_owned());
@@ -159,17 +159,15 @@ fn asked_for(home: &Home, container: &Container) -> Vec<String> {
     if container.option("sdnotify").is_none() {
         words.push("--sdnotify=conmon".to_owned());
     }
-    words.extend(given(home, container));
-    words
+    words.extend(given(home, container)?);
+    Ok(words)
 }
 
 /// Lists options, image and command as they were given.
-fn given(home: &Home, container: &Container) -> Vec<String> {
+fn given(home: &Home, container: &Container) -> Result<Vec<String>, EngineError> {
     let mut words = Vec::new();
-    let pod = container
-        .pod
-        .as_ref()
-        .and_then(|pod| crate::pod::find(home, pod).ok());
+    let pod = container.pod.as_ref();
+    let pod = pod.map(|pod| crate::pod::find(home, pod)).transpose()?;
     if let Some(pod) = &pod {
         words.push(format!("--pod={}", pod.pod.name));
     }
@@ -189,7 +187,7 @@ fn given(home: &Home, container: &Container) -> Vec<String> {
     }
     words.push(container.image.clone());
     words.extend(container.command.iter().cloned());
-    words
+    Ok(words)
 }
 
 /// Kind of init that runs services by scripts.
@@ -221,7 +219,7 @@ pub fn generate_script(
     let tote = tote(home);
     let words: Vec<String> = if new {
         let run = ["run", "--name", name, "--replace", "--rm"].map(str::to_owned);
-        run.into_iter().chain(given(home, container)).collect()
+        run.into_iter().chain(given(home, container)?).collect()
     } else {
         ["start", "--attach", &exact(name)].map(str::to_owned).to_vec()
     };

@@ -127,6 +127,7 @@ fn usual(user: bool) -> Vec<PathBuf> {
 
 /// Collects the files of a directory and its subdirectories, by name. Unreadable directories are skipped.
 fn find(dir: &Path, depth: usize, files: &mut BTreeMap<String, PathBuf>) {
+    // absence: systemd passes over what it cannot read as well, and has no other way to be told
     let mut entries: Vec<PathBuf> = std::fs::read_dir(dir)
         .into_iter()
         .flatten()
@@ -138,6 +139,7 @@ fn find(dir: &Path, depth: usize, files: &mut BTreeMap<String, PathBuf>) {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
+        // absence: systemd passes over what it cannot read as well, and has no other way to be told
         if std::fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
             // Skipped directories: those for other users, and drop-ins, which are looked up by name.
             let passed_over = name == "users" || name.ends_with(".d");
@@ -201,6 +203,7 @@ fn drop_ins(name: &str, stem: &str, dirs: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = BTreeMap::new();
     for place in places {
         for dir in dirs.iter().rev() {
+            // absence: systemd passes over what it cannot read as well, and has no other way to be told
             for entry in std::fs::read_dir(dir.join(&place))
                 .into_iter()
                 .flatten()

@@ -27,6 +27,7 @@ pub struct Changed {
 
 /// Bytes of the files that a container has changed or added; `None` where that cannot be known.
 pub fn written(home: &Home, wanted: &str) -> Option<u64> {
+    // absence: a figure for people
     let container = container::find(home, wanted).ok()?;
     crate::vm::check_here(&container.entry.container, "measure").ok()?;
     let source = container.source(home).ok()?;

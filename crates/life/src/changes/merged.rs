@@ -116,6 +116,7 @@ impl Merged {
         match &self.links {
             Some(links) => links.get(&entry.path).cloned().map(Linked::Name),
             None => {
+                // absence: the file comes twice instead of as a link
                 let found = content?.metadata().ok().filter(|found| found.nlink() > 1)?;
                 Some(Linked::Inode(found.dev(), found.ino()))
             }

@@ -134,6 +134,7 @@ fn lost(home: &Home, id: &ContainerId) -> (i32, Option<String>) {
 }
 
 fn pass_on(home: &Home, id: &ContainerId, signal: i32) {
+    // absence: a signal to a container that cannot be found is lost, as one to an ended process
     let entry = super::open(home, id).ok().flatten();
     let process = entry.and_then(|entry| entry.state.process);
     if let Some(pidfd) =

@@ -92,6 +92,7 @@ pub fn start_alone(home: &Home, wanted: &str) -> Result<(), EngineError> {
 /// Clears remains, and lists the containers to start again, whose monitor was killed and whose restart policy demands
 /// it. After a reboot no container is started implicitly.
 pub fn mend_all(home: &Home) -> Vec<ContainerId> {
+    // absence: the next command looks again
     sweep::sweep(home)
         .into_iter()
         .filter(|id| matches!(open(home, id), Ok(Some(entry)) if is_due_again(home, &entry)))

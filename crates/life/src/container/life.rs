@@ -164,6 +164,7 @@ impl<'a> Watcher<'a> {
                     fault::point("told");
                     keep_room(self.home, &self.id);
                     let mark = self.home.container(&self.id).join(super::entry::REMOVING);
+                    // absence: the removing command ends the container that it finds recorded as running
                     if mark.try_exists().unwrap_or(false) {
                         // The removing command looked before the container was recorded as running.
                         best_effort(tote_sys::send_signal(running.child.pidfd.as_fd(), 9));
@@ -191,7 +192,7 @@ impl<'a> Watcher<'a> {
                     (state, tote_sys::chain(&error))
                 }
             };
-            // The record may have changed meanwhile.
+            // absence: the record with which the container was started holds
             let container = Container::read(self.home, &self.id)
                 .ok()
                 .flatten()
@@ -317,6 +318,13 @@ impl<'a> Watcher<'a> {
             health: entry.container.health.as_ref().map(|_| Health::default()),
             ..entry.state
         };
+        let limits = match Limits::new(&self.id, &options, created.cgroup.as_ref()) {
+            Ok(limits) => limits,
+            Err(error) => {
+                self.leaves_cgroup = created.undo().is_err();
+                return Err(error.into());
+            }
+        };
         let (created, state) = self.recorded(before, created)?;
         announce_start(self.home, &entry.container, &state);
         fault::point("running");
@@ -329,7 +337,7 @@ impl<'a> Watcher<'a> {
             answers,
             misses,
             report: end_report,
-            limits: Limits::new(&options, created.cgroup.as_ref()),
+            limits,
             child: created.child,
             cgroup: created.cgroup,
             ends,

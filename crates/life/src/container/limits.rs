@@ -1,11 +1,12 @@
 //! `--timeout` and `--cpu-time` of a container under a monitor.
 
+use super::LifeError;
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::network::Answers;
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
-use tote_bundle::RunOptions;
+use tote_bundle::{ContainerId, RunOptions};
 use tote_cgroup::Cgroup;
 use tote_monitor::{Chores, Verdict};
 use tote_runtime::Outcome;
@@ -21,16 +22,33 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn new(options: &RunOptions, cgroup: Option<&Cgroup>) -> Self {
+    /// Begins to count.
+    ///
+    /// # Errors
+    /// [`LifeError::Cgroup`] if the group cannot be opened whose time is limited: it would run without the limit.
+    pub(crate) fn new(
+        id: &ContainerId,
+        options: &RunOptions,
+        cgroup: Option<&Cgroup>,
+    ) -> Result<Self, LifeError> {
         let given = |limit: Option<Duration>| limit.filter(|limit| *limit != Duration::ZERO);
         let now = Instant::now();
-        let own = cgroup.and_then(|cgroup| Cgroup::open(&cgroup.record()).ok());
-        let cpu = given(options.cpu_time).zip(own.filter(Cgroup::counts_cpu));
-        Self {
-            deadline: given(options.timeout).and_then(|limit| now.checked_add(limit)),
-            cpu: cpu.map(|(limit, cgroup)| (limit, cgroup, now + soonest(limit))),
-            over: None,
+        let mut cpu = None;
+        if let Some((limit, cgroup)) = given(options.cpu_time).zip(cgroup) {
+            let own = Cgroup::open(&cgroup.record()).map_err(|source| LifeError::Cgroup {
+                attempt: "limit the processor time of",
+                name: id.short().to_owned(),
+                source,
+            })?;
+            cpu = Some(own)
+                .filter(Cgroup::counts_cpu)
+                .map(|own| (limit, own, now + soonest(limit)));
         }
+        Ok(Self {
+            deadline: given(options.timeout).and_then(|limit| now.checked_add(limit)),
+            cpu,
+            over: None,
+        })
     }
 
     /// The limit because of which the container was killed.

@@ -140,6 +140,7 @@ pub(crate) fn go_on(home: &Home, id: &ContainerId) {
     let Some(forced) = ForcedRemoval::take(home, id, false) else {
         return;
     };
+    // absence: only a removal that is known to have begun goes on
     if matches!(is_there(&home.container(id).join(REMOVING)), Ok(true))
         && let Ok(volumes) = takes_volumes(home, id)
     {
@@ -314,6 +315,7 @@ fn kept_from(home: &Home, entry: &Entry) -> EngineError {
 /// Removes a container with an unreadable record; the other record helps to find its parts.
 fn erase_lost(home: &Home, entry: &Entry, claim: Claim, volumes: bool) -> Result<(), EngineError> {
     let id = &entry.container.id;
+    // absence: the record is unreadable, and the container is to go all the same
     let state = State::read(home, id).unwrap_or_default();
     clear_cgroup(id, &state)?;
     // Its monitor was killed, because the records say nothing of its process.

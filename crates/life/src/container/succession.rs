@@ -196,7 +196,7 @@ fn take_over(
             super::keep_room(home, &id);
             let (container, running) = running;
             let state = watcher.watch(&container, running);
-            // The record may have changed meanwhile.
+            // absence: the record with which the container was started holds
             let container = Container::read(home, &id).ok().flatten().unwrap_or(container);
             watcher.over(claim, &container, &state, "");
             u8::try_from(state.exit_code & 0xff).unwrap_or(1)
@@ -246,7 +246,7 @@ fn succeed<'a>(
         super::foreground::deafen(home, &container.id);
     }
     let running = Running {
-        limits: Limits::new(options, left.cgroup.as_ref()),
+        limits: Limits::new(&container.id, options, left.cgroup.as_ref())?,
         child: left.child,
         cgroup: left.cgroup,
         ends: Ends {

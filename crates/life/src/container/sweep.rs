@@ -19,6 +19,7 @@ use tote_state::record::{RecordError, is_there};
 /// repaired ones.
 pub fn sweep(home: &Home) -> Vec<ContainerId> {
     let (mut mended, mut has_network) = (Vec::new(), false);
+    // absence: the next command looks again
     for entry in std::fs::read_dir(home.live()).into_iter().flatten().flatten() {
         let file = entry.file_name();
         let Some(file) = file.to_str() else { continue };
@@ -48,6 +49,7 @@ pub fn sweep(home: &Home) -> Vec<ContainerId> {
             continue;
         };
         if let Some(claim) = Claim::abandoned(home, &id) {
+            // absence: the file of the claim goes, and the state still says that the container is due
             let is_due = || matches!(open(home, &id), Ok(Some(entry)) if is_due_again(home, &entry));
             // The file of one that is to be started again stays, unheld, until a command starts it.
             if mend(home, &id, &claim) && !is_due() {

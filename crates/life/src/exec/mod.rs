@@ -275,6 +275,7 @@ pub(crate) fn refuse_paused(target: &Target) -> Result<Cgroup, EngineError> {
 
 /// Checks the descriptors to keep. This comes before this process opens any itself.
 fn check_descriptors(wanted: u32) -> Result<(), ExecError> {
+    // absence: each error is one of a descriptor that cannot be passed on, which the user is told
     let missing = (3..wanted.saturating_add(3))
         .find(|number| rustix::fs::lstat(format!("/proc/self/fd/{number}")).is_err());
     missing.map_or(Ok(()), |missing| Err(ExecError::Descriptor { wanted, missing }))

@@ -41,6 +41,7 @@ pub fn start(home: &Home, wanted: &str, warn: &mut dyn FnMut(String)) -> Done {
 
 /// Warns of members that still run in old namespaces.
 fn warn_of_strays(home: &Home, found: &PodEntry, warn: &mut dyn FnMut(String)) {
+    // absence: a warning
     let Ok(found) = find(home, found.pod.id.as_str()) else {
         return;
     };

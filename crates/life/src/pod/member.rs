@@ -31,6 +31,7 @@ pub fn ensure(
         let monitor = entry.state.monitor;
         monitor.is_some_and(|monitor| process::is_ending(monitor.pid, monitor.start_time))
     };
+    // absence: a start of the infra container, which its claim refuses if it runs
     let opened = || container::open(home, &infra).ok().flatten();
     let entry = || opened().filter(|entry| entry.state.runs());
     let runs = || entry().is_some_and(|entry| !is_dying(&entry));

@@ -16,6 +16,7 @@ pub fn member_ended(home: &Home, member: &Container) {
         return;
     }
     let id = member.pod.as_ref().and_then(|pod| pod.parse().ok());
+    // absence: the pod goes on
     let pod = id.and_then(|id| Pod::read(home, &id).ok().flatten());
     let Some(pod) = pod.filter(|pod| pod.stops) else {
         return;

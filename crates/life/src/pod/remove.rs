@@ -149,6 +149,7 @@ fn clear(home: &Home, id: &ContainerId, force: bool) -> Done {
     super::group::remove(home, id).map_err(whole)?;
     // The record goes before the rest: without it the directory is only a leftover. If it cannot be
     // read, the name is unknown.
+    // absence: the record is unreadable, and the pod is to go all the same
     let pod = Pod::read(home, id).ok().flatten();
     for name in [FILE, "pod.new"] {
         best_effort(tote_state::record::remove(&dir.join(name)));
@@ -179,6 +180,7 @@ pub fn sweep(home: &Home) {
         let dir = home.pod(&id);
         // Entries that cannot be examined are left alone.
         let is_left = || {
+            // absence: only what is known to have begun goes on
             matches!(
                 (is_there(&dir.join(FILE)), is_there(&dir.join(REMOVING))),
                 (Ok(false), Ok(_)) | (Ok(_), Ok(true))

@@ -34,10 +34,12 @@ pub fn members(first: u32, cgroup: &Cgroup, own_pids: bool) -> Vec<u32> {
 }
 
 fn of_namespace(first: u32) -> BTreeSet<u32> {
+    // absence: the process has ended
     let namespace = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let Some(wanted) = namespace(first) else {
         return BTreeSet::new();
     };
+    // absence: a list for people
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -67,6 +69,7 @@ fn descendants(first: u32) -> BTreeSet<u32> {
 
 /// A file of a process's directory; empty if it does not exist or may not be read.
 pub fn read(pid: u32, name: &str) -> String {
+    // absence: the process has ended
     let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }

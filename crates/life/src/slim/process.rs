@@ -11,6 +11,7 @@ pub fn process_of(thread: u32) -> Option<u32> {
 }
 
 fn number(pid: u32, key: &str) -> Option<u32> {
+    // absence: the process has ended
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().last()?.parse().ok()
@@ -18,6 +19,7 @@ fn number(pid: u32, key: &str) -> Option<u32> {
 
 /// Returns the name of a process. One that is about to become its program has the name of this one still.
 pub fn name_of(pid: u32, path: &[u8]) -> Box<str> {
+    // absence: the process has ended
     let name = |pid: &str| std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let found = name(&pid.to_string());
     let shown = match found.trim_ascii() {

@@ -160,9 +160,11 @@ fn user_of(bundle: &Path) -> Result<u32, VmFault> {
 }
 
 /// True for a bundle that is in a machine.
-#[must_use]
-pub fn is_bundled(bundle: &Path) -> bool {
-    bundle.join(OWN).join(GUEST).try_exists().unwrap_or(false)
+///
+/// # Errors
+/// [`EngineError::State`] if it cannot be looked at.
+pub fn is_bundled(bundle: &Path) -> Result<bool, EngineError> {
+    Ok(tote_state::record::is_there(&bundle.join(OWN).join(GUEST))?)
 }
 
 /// Makes a directory that the machine's user may enter, whatever the caller's mask says.
@@ -377,7 +379,7 @@ fn skeleton(home: &Home, mounts: &mut Vec<Mount>) -> Result<PathBuf, EngineError
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                     return Err(VmFault::file("make", own)(error).into());
                 }
-                _ => {}
+                _ => {} // absence: the host has not all of them
             },
             Err(_) if path.metadata().is_ok_and(|found| found.is_dir()) => {
                 make(&own)?;

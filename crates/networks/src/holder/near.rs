@@ -95,6 +95,7 @@ impl Places for Near {
 
 /// Whether programs of the container may change how packets go there, as far as can be told.
 fn may_have_rules(pid: u32) -> bool {
+    // absence: a container without a known set may have rules
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let bounding = status.lines().find_map(|line| line.strip_prefix("CapBnd:"));
     let bounding = bounding.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());

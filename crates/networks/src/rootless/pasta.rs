@@ -80,6 +80,7 @@ impl Pasta {
     pub(crate) fn start(network: BorrowedFd<'_>, beside: &Path) -> Result<Self, String> {
         let failed = |errno: Errno| format!("pasta cannot be started: {errno}");
         let program = program().ok_or("pasta is not installed (package passt)")?;
+        // absence: pasta has the servers of its own reading
         let hosts = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         let is_relayed = crate::etc::is_relayed(&hosts);
         best_effort(std::fs::remove_file(beside));

@@ -110,6 +110,7 @@ fn remove_all(
 
 /// Removes the remains of killed commands: incomplete volumes, and volumes in removal.
 pub fn sweep(home: &Home) {
+    // absence: the next sweep lists them again
     for name in names_in(&home.volumes()).unwrap_or_default() {
         let path = home.volumes().join(&name);
         if name.starts_with(MAKING) {

@@ -15,6 +15,7 @@ use tote_rootfs::escape_overlay;
 use tote_sandbox::MapOrigin;
 use tote_spec::{Mount, Spec};
 use tote_state::closed;
+use tote_sys::visible;
 
 /// Directories of the machine, whose files never change their owner as a whole; podman's list.
 const MACHINES: [&str; 24] = [
@@ -92,7 +93,11 @@ fn chown(home: &Home, ids: &Ids, source: &Path) -> Result<(), EngineError> {
         VolumeFault::from(TreatmentFault::NoId { path, uid, gid })
     };
     let owner = owner::outside(ids, (uid, gid)).ok_or_else(no_id)?;
-    if let Some(path) = machines(source) {
+    let looked = |errno| {
+        let (path, source) = (source.to_owned(), errno);
+        VolumeFault::from(TreatmentFault::Chown { path, source })
+    };
+    if let Some(path) = machines(source).map_err(looked)? {
         let (uid, gid) = owner;
         return Err(VolumeFault::from(TreatmentFault::Machines { path, uid, gid }).into());
     }
@@ -102,16 +107,19 @@ fn chown(home: &Home, ids: &Ids, source: &Path) -> Result<(), EngineError> {
 }
 
 /// Returns the directory if it is the machine's or the caller's home, wherever links lead to it.
-fn machines(source: &Path) -> Option<String> {
-    let inode = |path: &Path| {
-        let found = std::fs::metadata(path).ok()?;
-        Some((found.dev(), found.ino()))
-    };
+///
+/// # Errors
+/// Those of stat(2): what cannot be looked at may be the machine's.
+fn machines(source: &Path) -> std::io::Result<Option<String>> {
+    let inode = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
     let found = inode(source)?;
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let mut all = MACHINES.into_iter().map(PathBuf::from).chain(home);
-    let machines = all.find(|machines| inode(machines) == Some(found));
-    machines.map(|machines| machines.display().to_string())
+    for machines in MACHINES.into_iter().map(PathBuf::from).chain(home) {
+        if visible(inode(&machines))? == Some(found) {
+            return Ok(Some(machines.display().to_string()));
+        }
+    }
+    Ok(None)
 }
 
 /// Puts an empty layer above the source of a mount. What the container wrote before its last end is gone.

@@ -138,6 +138,7 @@ impl UndyingState {
     /// Returns the reason for a process, by what the kernel says about it.
     #[must_use]
     pub fn of(pid: u32) -> Self {
+        // absence: the process has ended meanwhile
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         match stat.rsplit_once(") ") {
             Some((_, rest)) if rest.starts_with('D') => Self::Uninterruptible,

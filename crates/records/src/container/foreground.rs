@@ -111,6 +111,7 @@ pub fn container_of(name: &str) -> Option<ContainerId> {
 /// Removes a socket that outlived its container. The claim is made before the socket, and released after it.
 pub fn sweep(home: &Home, id: &ContainerId) {
     let claimed = tote_state::record::is_there(&home.live().join(id.as_str()));
+    // absence: the next sweep opens the directory again
     let Ok(live) = open_dir(&home.live()) else { return };
     if matches!(claimed, Ok(false))
         && matches!(tote_sys::waits_for_start(live.as_fd(), &socket(id)), Ok(false))

@@ -98,6 +98,7 @@ fn holder(home: &Home, name: &Name, path: &Path) -> Result<Option<ContainerId>, 
 /// false.
 fn is_left(home: &Home, id: &ContainerId, name: &str) -> bool {
     let other = |container: &Container| !container.name.is_empty() && container.name != name;
+    // absence: a name stays unless another one is known to be recorded
     let recorded = || Container::read(home, id).ok().flatten();
     recorded().is_some_and(|container| other(&container))
         && Change::attempt(home, id)
@@ -160,6 +161,7 @@ pub fn release(home: &Home, name: &str, id: &ContainerId) -> bool {
 
 /// Releases all names of a container with an unknown record. Returns true if it has no name any more.
 pub fn release_any(home: &Home, id: &ContainerId) -> bool {
+    // absence: the caller keeps the container, and a later removal tries again
     names_in(&home.names()).is_ok_and(|names| release_all(home, &names, id))
 }
 

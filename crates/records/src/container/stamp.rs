@@ -12,7 +12,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use tote_bundle::ContainerId;
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Errno, best_effort, present};
 
 /// Name of the file in the container's directory. The file is empty.
 const FILE: &str = "state.end";
@@ -61,8 +61,16 @@ impl Stamp {
 
     /// Reads the stamp in a container's directory.
     pub fn read(dir: &Path) -> Self {
-        let Ok(file) = dir.join(FILE).symlink_metadata() else {
-            return Self::default();
+        let file = match present(dir.join(FILE).symlink_metadata()) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Self::default(),
+            // A container that may have been stopped is not started.
+            Err(_) => {
+                return Self {
+                    stopped: true,
+                    ..Self::default()
+                };
+            }
         };
         let Some(bits) = u16::try_from(file.atime()).ok().filter(|bits| bits & !ALL == 0) else {
             return Self::default();

@@ -321,6 +321,7 @@ const NANOS: u64 = 1_000_000_000;
 
 /// Returns the id of the present boot; empty if the kernel does not provide it.
 pub fn boot() -> String {
+    // absence: an empty id is that of no boot
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim_end().to_owned()
 }

@@ -41,6 +41,7 @@ pub fn is_stopped(home: &Home, id: &ContainerId) -> bool {
 
 /// True if a mark exists or cannot be examined: a container that may have been stopped is not started.
 fn may_be_there(mark: &Path) -> bool {
+    // absence: a container that may have been stopped is not started
     mark.try_exists().unwrap_or(true)
 }
 

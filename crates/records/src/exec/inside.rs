@@ -72,6 +72,7 @@ impl Inside {
         let path = home.live().join(entry.container.id.as_str());
         // The file is written in place, so a read may see half of it, but not repeatedly.
         for _ in 0..64 {
+            // absence: the caller reports that the container does not run
             let text = std::fs::read(&path).ok()?;
             if let Ok(noted) = serde_json::from_slice::<Noted>(&text) {
                 return Some(noted.inside);

@@ -189,9 +189,11 @@ fn member_of(wanted: u64, place: &Path) -> Option<u32> {
     if namespace().is_ok_and(|own| own == wanted) {
         return None;
     }
+    // absence: the place is said to be mounted elsewhere
     let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.find(|pid: &u32| {
+        // absence: the process has ended
         std::fs::metadata(format!("/proc/{pid}/ns/mnt")).is_ok_and(|found| found.ino() == wanted)
             && has_mount(&format!("/proc/{pid}/mountinfo"), place)
     })
@@ -265,7 +267,7 @@ pub fn sweep(home: &Home, id: &ContainerId) {
         return;
     };
     let parts = [home.container(id), home.live().join(id.as_str())];
-    // What cannot be examined counts as there.
+    // absence: what cannot be examined counts as there
     let is_gone = parts.iter().all(|part| matches!(is_there(part), Ok(false)));
     if is_gone || matches!(place.look(), Ok(Mounted::No)) {
         best_effort(place.clear(true));

@@ -290,6 +290,7 @@ pub fn list(home: &Home) -> Result<Vec<PodEntry>, EngineError> {
 /// Returns the name of the pod of that id; empty if it is missing.
 #[must_use]
 pub fn name_of(home: &Home, id: &str) -> String {
+    // absence: a name for people
     let pod = id.parse().ok().and_then(|id| Pod::read(home, &id).ok()?);
     pod.map(|pod| pod.name).unwrap_or_default()
 }
@@ -303,6 +304,7 @@ pub fn id_of(home: &Home, wanted: &str) -> String {
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
     let ids = ids(home).unwrap_or_default().into_iter();
+    // absence: completions of a shell
     let pods = ids.filter_map(|id| Pod::read(home, &id).ok()?);
     pods.map(|pod| pod.name).collect()
 }

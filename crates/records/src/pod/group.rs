@@ -53,7 +53,9 @@ pub fn make(home: &Home, pod: &Pod, warn: &mut dyn FnMut(String)) -> Result<(), 
 /// Makes the group again if it is gone, after a reboot or a manual removal. The caller needs the right to make it.
 pub fn ensure(home: &Home, pod: &Pod) -> Result<(), EngineError> {
     let is_whole = || {
+        // absence: the group is made once more, which keeps what is there
         let record = read(home, &pod.id).ok()??;
+        // absence: the group is made once more, which keeps what is there
         let group = Cgroup::open(&record).ok()?;
         Some(group.paths().count() == record.lines().count())
     };

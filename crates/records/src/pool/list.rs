@@ -25,6 +25,7 @@ pub struct PoolRow {
 /// removal has left.
 #[must_use]
 pub fn names(home: &Home) -> Vec<String> {
+    // absence: completions of a shell
     let mut names = names_in(&home.pools()).unwrap_or_default();
     names.retain(|name| match name.parse::<Name>() {
         Ok(pool) => !matches!(is_there(&home.pool(&pool).join(FILE)), Ok(false)),
@@ -41,6 +42,7 @@ pub fn names(home: &Home) -> Vec<String> {
 pub fn pools(home: &Home) -> Result<Vec<PoolRow>, EngineError> {
     let pools = records(home)?;
     let row = |(_, pool): (String, Pool)| PoolRow {
+        // absence: a text for people
         ready: pool.ready(home),
         error: std::fs::read_to_string(home.pool(&pool.name).join(ERROR)).unwrap_or_default(),
         pool,

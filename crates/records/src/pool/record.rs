@@ -95,6 +95,7 @@ impl Pool {
     /// Lists the ids of the ready sandboxes.
     #[must_use]
     pub fn ready(&self, home: &Home) -> Vec<ContainerId> {
+        // absence: a sandbox more is made, and the next sweep counts again
         let Ok(dir) = open_dir(&self.sockets(home)) else {
             return Vec::new();
         };

@@ -103,6 +103,7 @@ fn ask(
     let is_name = name
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    // absence: the error says which program was not found
     let path = directories
         .iter()
         .map(|directory| directory.join(&program))

@@ -58,6 +58,7 @@ pub(super) fn container_details(
     let options = container.run_options().unwrap_or_default();
     let image = image_config(home, &entry);
     let dir = home.container(&container.id);
+    // absence: a path for people; what cannot be examined may be there
     let file = |name: &str| Some(dir.join(name)).filter(|path| path.try_exists().unwrap_or(true));
     let policy = options.egress.as_ref();
     let refused = policy.map(|policy| crate::network::refused(home, &container.id, policy));

@@ -236,6 +236,7 @@ fn path(thread: u32, call: &str, arguments: &[u64; 6]) -> Option<Vec<u8>> {
 }
 
 fn link(thread: u32, name: &str) -> Option<Vec<u8>> {
+    // absence: the process has ended
     let link = rustix::fs::readlink(format!("/proc/{thread}/{name}"), Vec::new()).ok()?;
     Some(link.into_bytes())
 }
