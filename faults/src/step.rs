@@ -156,12 +156,12 @@ impl<'a> Machine<'a> {
     fn points_of(&mut self, scenario: &Scenario, deadline: Option<Instant>, row: &mut Row) -> Result<()> {
         let limit = self.options.limit;
         let mut stage = self.stage(scenario)?;
+        // The command is recorded twice, because its first run can do work that later runs do not repeat.
+        trial::record(&stage, self.tote, scenario, limit)?;
+        let trial::Undisturbed { calls, result } = trial::record(&stage, self.tote, scenario, limit)?;
         let points = match self.options.choice {
             Choice::One(process, call) => self.single(process, call),
             choice => {
-                // The command is recorded twice, because its first run can do work that later runs do not repeat.
-                trial::record(&stage, self.tote, scenario, limit)?;
-                let calls = trial::record(&stage, self.tote, scenario, limit)?;
                 row.processes = calls.len();
                 row.calls = calls.iter().map(Vec::len).sum();
                 if self.options.calls {
@@ -185,7 +185,7 @@ impl<'a> Machine<'a> {
             if deadline.is_some_and(|end| Instant::now() >= end) {
                 break;
             }
-            let tried = trial::attempt(&stage, self.tote, scenario, fault, limit);
+            let tried = trial::attempt(&stage, self.tote, scenario, (fault, limit), &result);
             let (hit, findings, said) = match tried {
                 Ok(trial) => (trial.hit, trial.findings, trial.said),
                 Err(error) => (

@@ -62,6 +62,10 @@ pub(crate) struct Scenario {
     /// True if the command fails even without a fault.
     pub(crate) refused: bool,
     pub(crate) done: &'static [Fact],
+    /// True if a command that succeeds says the same each time, but for ids.
+    pub(crate) same: bool,
+    /// Words of tote that show what the command has made. They say the same each time, but for ids.
+    pub(crate) shows: &'static [&'static [&'static str]],
     /// Containers that must exist afterwards with their file `/mark`, whatever happens to the command.
     pub(crate) keeps: &'static [&'static str],
     /// Commands, one of each kind, that clear the remains of a killed one.
@@ -80,6 +84,8 @@ pub(crate) const PLAIN: Scenario = Scenario {
     lingers: false,
     refused: false,
     done: &[],
+    same: false,
+    shows: &[],
     keeps: &[],
     sweep: &[Act::Tote(&["rm", "-i", "nosuch"])],
     undo: &[Act::Tote(&["rm", "-f", "-v", "-i", "x"])],

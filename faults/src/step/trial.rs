@@ -20,7 +20,16 @@ pub(crate) struct Trial {
     pub(crate) said: String,
 }
 
-/// Records the calls of the command without a fault.
+/// Run of the command without a fault.
+#[derive(Debug)]
+pub(crate) struct Undisturbed {
+    /// Calls of each process.
+    pub(crate) calls: Vec<Vec<Call>>,
+    /// Texts by which a run with a fault that ends with 0 is compared.
+    pub(crate) result: Vec<String>,
+}
+
+/// Records the calls and the result of the command without a fault.
 ///
 /// # Errors
 /// Fails if even this run has findings: the scenario, the model or the engine is wrong then.
@@ -29,8 +38,9 @@ pub(crate) fn record(
     tote: &Path,
     scenario: &Scenario,
     limit: Duration,
-) -> Result<Vec<Vec<Call>>> {
-    let (outcome, trial) = run(stage, tote, scenario, None, limit)?;
+) -> Result<Undisturbed> {
+    let mut result = Vec::new();
+    let (outcome, trial) = run(stage, tote, scenario, (None, limit), &mut |found| result = found)?;
     if !trial.findings.is_empty() {
         let found = trial.findings.join("\n  ");
         anyhow::bail!(
@@ -39,10 +49,14 @@ pub(crate) fn record(
             trial.said.trim()
         );
     }
-    Ok(outcome.calls)
+    Ok(Undisturbed {
+        calls: outcome.calls,
+        result,
+    })
 }
 
-/// Injects one fault, and checks the state afterwards.
+/// Injects one fault, and checks the state afterwards. A command that says with 0 that it has done its work must have the result of
+/// the undisturbed run: a file that it left out because of an error would be seen in no other way.
 ///
 /// # Errors
 /// Fails if the stage cannot be examined.
@@ -50,18 +64,52 @@ pub(crate) fn attempt(
     stage: &Stage<'_>,
     tote: &Path,
     scenario: &Scenario,
-    fault: Fault,
-    limit: Duration,
+    (fault, limit): (Fault, Duration),
+    expected: &[String],
 ) -> Result<Trial> {
-    Ok(run(stage, tote, scenario, Some(fault), limit)?.1)
+    let mut differs = None;
+    let mut compare = |found: Vec<String>| {
+        let mut pairs = expected.iter().zip(&found);
+        differs = pairs.find(|(expected, found)| expected != found).map(|(expected, found)| {
+            format!("the command says that it has done its work, but the result is {found:?} in place of {expected:?}")
+        });
+    };
+    let mut trial = run(stage, tote, scenario, (Some(fault), limit), &mut compare)?.1;
+    trial.findings.extend(differs);
+    Ok(trial)
+}
+
+/// Returns what a command that has succeeded said, if it always says the same, and what shows its work.
+fn result(stage: &Stage<'_>, scenario: &Scenario, outcome: &Outcome) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    if scenario.same {
+        texts.push(without_ids(&outcome.out));
+    }
+    for words in scenario.shows {
+        let shown = stage.tote(words)?;
+        texts.push(format!("{:?} {}", shown.code, without_ids(&shown.out)));
+    }
+    Ok(texts)
+}
+
+/// Replaces ids, which are new each time: twelve hexadecimal digits and more.
+fn without_ids(text: &str) -> String {
+    let mut shown = String::new();
+    for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let digits = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        let is_id = digits.len() >= 12 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        shown.push_str(if is_id { "ID" } else { digits });
+        shown.push_str(&word[digits.len()..]);
+    }
+    shown
 }
 
 fn run(
     stage: &Stage<'_>,
     tote: &Path,
     scenario: &Scenario,
-    fault: Option<Fault>,
-    limit: Duration,
+    (fault, limit): (Option<Fault>, Duration),
+    compare: &mut dyn FnMut(Vec<String>),
 ) -> Result<(Outcome, Trial)> {
     for act in scenario.before {
         stage.act(*act)?;
@@ -77,6 +125,10 @@ fn run(
     stage.settle()?;
     let mut findings = Vec::new();
     judge(stage, scenario, fault, &outcome, &mut findings)?;
+    let is_killed = matches!(fault, Some(Fault { deed: Deed::Kill, .. })) && outcome.hit.is_some();
+    if matches!(outcome.end, End::Code(0)) && !scenario.refused && !is_killed {
+        compare(result(stage, scenario, &outcome)?);
+    }
     let mut after = |act: Act| {
         if let Err(error) = stage.act(act) {
             findings.push(format!("afterwards {error:#}"));
@@ -220,4 +272,26 @@ fn kept(stage: &Stage<'_>, name: &str, findings: &mut Vec<String>) -> Result<()>
         Err(error) => findings.push(format!("the file of the container {name} is lost: {error}")),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_ids;
+
+    #[test]
+    fn ids_are_not_compared_and_numbers_are() {
+        for (one, other, same) in [
+            ("3 nodes, 3 of them new\n", "2 nodes, 2 of them new\n", false),
+            (
+                "sha256:0123456789abcdef is made\n",
+                "sha256:fedcba9876543210 is made\n",
+                true,
+            ),
+            ("0123456789ab", "0123456789ac", true),
+            ("0123456789a", "0123456789b", false),
+            ("/bin/sh\n/lib/libc.so.6\n", "/bin/sh\n", false),
+        ] {
+            assert_eq!(without_ids(one) == without_ids(other), same, "{one} {other}");
+        }
+    }
 }

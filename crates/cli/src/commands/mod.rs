@@ -33,6 +33,8 @@ mod secret;
 mod slim;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tried;
 mod unit;
 mod vm;
 mod volume;
