@@ -52,7 +52,7 @@ impl Belongings {
     /// Does [`hand_over`] with them.
     ///
     /// # Errors
-    /// Those of [`hand_over`].
+    /// Those of `hand_over`.
     pub fn hand_over(
         &self,
         home: &Home,
