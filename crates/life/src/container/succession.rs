@@ -49,7 +49,7 @@ impl Belongings {
         }
     }
 
-    /// Does [`hand_over`] with them.
+    /// Does `hand_over` with them.
     ///
     /// # Errors
     /// Those of `hand_over`.
