@@ -160,7 +160,7 @@ fn caches(cx: &Context) -> Result<()> {
     build(cx, &[], rest)?.exits(0)?;
     let mut paths = Vec::new();
     for entry in fs::read_dir(cx.root().join("build/mounts"))? {
-        paths.push(entry?.path().join("p"));
+        paths.push(entry?.path().join("it/p"));
     }
     ensure!(paths.len() == 1, "{paths:?}");
     closed(cx, &paths)?;
