@@ -15,7 +15,8 @@ pub(super) fn networks(view: &View<'_>, found: &mut Vec<String>) {
     for name in view.tree.children("networks") {
         let path = format!("networks/{name}");
         match name {
-            ".lock" => {}
+            // The last two are notes about rules of the packet filter, which need no network.
+            ".lock" | ".filter" | ".warned" => {}
             ".members" => members(view, found),
             ".forwarding" => {
                 let is_up = view.tree.children("live").any(|mark| mark.ends_with(".network"));

@@ -227,7 +227,9 @@ fn comes_and_goes(path: &str) -> bool {
             path != "store/garbage"
         }
         ["store", "trees", _, "lease"] | ["store", "layers", _, "known"] => true,
-        ["networks", ".lock" | ".members"] | ["networks", _, "names" | "called"] => true,
+        ["networks", ".lock" | ".members" | ".filter" | ".warned"] | ["networks", _, "names" | "called"] => {
+            true
+        }
         ["secrets", ".lock"] => true,
         ["pools", _, "lock" | "queue"] | ["containers", _, "copying"] => true,
         // The engine rewrites its own files in `/etc` at each start and at each visit.
