@@ -96,7 +96,10 @@ fn is_frozen(record: &Record) -> bool {
 /// Errors for which it is unknown whether the process exists.
 fn look(pid: u32) -> std::io::Result<Option<(char, u64)>> {
     match std::fs::read_to_string(stat_of(pid)) {
-        Ok(stat) => Ok(parse(&stat)),
+        Ok(stat) => {
+            let found = parse(&stat).map(|(state, shown)| Ok((state, tote_sys::machine_ticks(shown)?)));
+            found.transpose()
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         // The process has ended meanwhile.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),

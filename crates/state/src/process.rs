@@ -42,7 +42,12 @@ pub fn start_time(pid: u32) -> Option<u64> {
 /// Those of open(2) and read(2).
 pub fn read_start_time(pid: u32) -> std::io::Result<u64> {
     let stat = read_proc_text(format!("/proc/{pid}/stat"))?;
-    parse_start_time(&stat).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
+    start_time_in(&stat)?.ok_or_else(|| std::io::ErrorKind::InvalidData.into())
+}
+
+/// Returns the start time in a text of `/proc/PID/stat`, by the machine's clock; `None` if the text has no such field.
+fn start_time_in(stat: &str) -> std::io::Result<Option<u64>> {
+    parse_start_time(stat).map(tote_sys::machine_ticks).transpose()
 }
 
 /// Parses the 22nd field of `/proc/PID/stat`. The second is a name in parentheses that may contain any character.
@@ -58,7 +63,7 @@ fn parse_start_time(stat: &str) -> Option<u64> {
 /// Those of open(2) and read(2).
 pub fn has_begun(pid: u32, started: u64, name: &str) -> std::io::Result<bool> {
     match read_proc_text(format!("/proc/{pid}/stat")) {
-        Ok(stat) => Ok(parse_start_time(&stat) == Some(started) && has_executed(&stat, name)),
+        Ok(stat) => Ok(start_time_in(&stat)? == Some(started) && has_executed(&stat, name)),
         Err(error) => match Errno::from_io_error(&error) {
             Some(Errno::NOENT | Errno::SRCH) => Ok(false),
             _ => Err(error),
@@ -78,7 +83,8 @@ fn has_executed(stat: &str, name: &str) -> bool {
 /// True if a process has ended or is about to; some of its descriptors may still be open.
 pub fn is_ending(pid: u32, started: u64) -> bool {
     let stat = read_proc_text(format!("/proc/{pid}/stat")).unwrap_or_default();
-    parse_start_time(&stat) != Some(started) || parse_flags(&stat).is_none_or(|flags| flags & EXITING != 0)
+    !matches!(start_time_in(&stat), Ok(Some(at)) if at == started)
+        || parse_flags(&stat).is_none_or(|flags| flags & EXITING != 0)
 }
 
 /// `PF_EXITING` of the kernel's `sched.h`; set before a process closes its descriptors.
@@ -121,8 +127,9 @@ pub fn reach(pid: u32, started: u64) -> Result<Option<OwnedFd>, StateError> {
         opened => opened.map_err(StateError::Process)?,
     };
     // The start time is read after the pidfd is open: from here on the number cannot change hands unnoticed.
-    match read_proc_text(format!("/proc/{pid}/stat")) {
-        Ok(stat) => Ok(Some(pidfd).filter(|_| parse_start_time(&stat) == Some(started))),
+    let read = read_proc_text(format!("/proc/{pid}/stat")).and_then(|stat| start_time_in(&stat));
+    match read {
+        Ok(found) => Ok(Some(pidfd).filter(|_| found == Some(started))),
         Err(error) => match Errno::from_io_error(&error) {
             Some(Errno::NOENT | Errno::SRCH) => Ok(None),
             errno => Err(StateError::Process(errno.unwrap_or(Errno::IO))),

@@ -62,6 +62,7 @@ mod link_state;
 mod lock;
 mod lookup;
 mod loop_device;
+mod machine_ticks;
 mod mortal;
 mod mount;
 mod named_process;
@@ -150,6 +151,7 @@ pub use lock::{
 };
 pub use lookup::openat2;
 pub use loop_device::{LoopDevice, attach_loop, detach_loop};
+pub use machine_ticks::machine_ticks;
 pub use mortal::{OPEN_FOR_BOTH, spawn_mortal, spawn_reporting};
 pub use mount::{Make, MountOp, Quirk, Target};
 pub use named_process::NamedProcess;

@@ -165,6 +165,7 @@ mod streams;
 mod symlinks;
 mod systemd;
 mod terminal;
+mod time_namespaces;
 mod units;
 mod usage;
 mod user;
@@ -318,6 +319,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     exec::TESTS,
     usage::TESTS,
     waiting::TESTS,
+    time_namespaces::TESTS,
     health::TESTS,
     systemd::TESTS,
     units::TESTS,
