@@ -94,6 +94,7 @@ mod limits;
 mod locks;
 mod logs;
 mod look;
+mod machines_matrix;
 mod machines_network;
 mod manifests;
 mod mounted;
@@ -273,6 +274,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     names::TESTS,
     platforms::TESTS,
     indexes::TESTS,
+    machines_matrix::TESTS,
     machines_network::TESTS,
     manifests::TESTS,
     interrupted::TESTS,
