@@ -41,7 +41,8 @@ usage: cargo xtask COMMAND
   deps                            the crate graph is the one drawn in ARCHITECTURE.md
   tidy                            sizes, names, comments and links keep the house rules
   test [--unit] [--e2e] [FILTER]  unit tests, then end-to-end tests as root and as a user
-  machines                        the end-to-end tests of networks on machines with several firewalls and settings
+  machines [--sample] [--seed N] [CELL]
+                                  the same on many machines: firewalls, name servers, uplinks, devices, ranges of ids; minutes
   guest [--tote PATH] [--accel NAME] [--slow N] [FILTER]
                                   the end-to-end tests under systemd and cgroup v2, in an emulated machine; slow
   dist                            the static release binary, in target/dist/tote, and some of the tests with it
@@ -98,7 +99,7 @@ fn dispatch(words: &[&str]) -> anyhow::Result<ExitCode> {
         ("deps", []) => deps::run(&workspace)?,
         ("tidy", []) => tidy::run(&workspace)?,
         ("test", _) => return test::run(&workspace, rest),
-        ("machines", []) => return test::run(&workspace, &["--e2e", "machines::"]),
+        ("machines", _) => return test::machines(&workspace, rest),
         ("guest", _) => return guest::run(&workspace, rest),
         ("dist", []) => dist::run(&workspace)?,
         ("man", []) => man::run(&workspace)?,

@@ -14,7 +14,7 @@ mod user;
 
 use crate::faults;
 use crate::workspace::Workspace;
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use std::process::ExitCode;
 
 pub(crate) use e2e::{RUNNER, of_release, of_shipped};
@@ -51,6 +51,47 @@ impl Choice {
 
     fn wants_e2e(&self) -> bool {
         self.e2e || !self.unit
+    }
+}
+
+/// Runs cells of the matrix of machines: all that each two values of two axes need, or with `--sample` those that are in every run of the tests.
+pub(crate) fn machines(workspace: &Workspace, words: &[&str]) -> Result<ExitCode> {
+    let choice = Machines::parse(words)?;
+    packages::prepare()?;
+    let tally = counted(e2e::machines(workspace, &choice));
+    let verdict = tally.verdict();
+    println!("{tally}");
+    verdict.map(|()| ExitCode::SUCCESS)
+}
+
+/// Choice of the machines on which the tests run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Machines {
+    sample: bool,
+    seed: u64,
+    filter: String,
+}
+
+impl Machines {
+    fn parse(words: &[&str]) -> Result<Self> {
+        let mut choice = Self {
+            sample: false,
+            seed: 1,
+            filter: "machines::".to_owned(),
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--sample" => choice.sample = true,
+                "--seed" => {
+                    let number = words.next().and_then(|number| number.parse().ok());
+                    choice.seed = number.context("machines: --seed takes a number")?;
+                }
+                option if option.starts_with('-') => bail!("machines: no option {option}"),
+                cell => choice.filter = format!("machines::{}", cell.trim_start_matches("machines::")),
+            }
+        }
+        Ok(choice)
     }
 }
 
@@ -106,6 +147,18 @@ fn is_root() -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn choices_of_machines() {
+        let parsed = Machines::parse(&["--seed", "7", "root.rp-2"]).unwrap();
+        assert_eq!(
+            (parsed.sample, parsed.seed, parsed.filter.as_str()),
+            (false, 7, "machines::root.rp-2")
+        );
+        assert!(Machines::parse(&["--sample"]).unwrap().sample);
+        Machines::parse(&["--seed", "x"]).unwrap_err();
+        Machines::parse(&["--what"]).unwrap_err();
+    }
 
     #[test]
     fn choices() {

@@ -14,6 +14,7 @@ use crate::leaks::Host;
 use crate::need;
 use crate::processes::{self, Process, timespec};
 use crate::promise::Test;
+use crate::promises::machines;
 use crate::remains;
 use crate::suite;
 use anyhow::{Context as _, Result, ensure};
@@ -108,6 +109,7 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
     );
     run_all(tote, directory.path(), runnable, jobs, &mut tally)?;
     tally.failed += remains::check(directory.path())?;
+    let machines = machines::counts(directory.path())?;
     let mut leaks = Host::now().leaked_since(&before);
     if let Err(error) = remains::remove(&directory.keep()) {
         leaks.push(format!("the run's directory cannot be removed: {error:#}"));
@@ -118,6 +120,9 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
             "FAILED leaks::the_host_is_as_before\n    left on the host:\n    {}",
             leaks.join("\n    ")
         );
+    }
+    if let Some(counts) = machines {
+        println!("{counts}");
     }
     let who = if need::is_root() { "root" } else { "user" };
     println!(
@@ -135,7 +140,7 @@ pub(crate) fn run(tote: &Path, filter: &str, jobs: usize) -> Result<ExitCode> {
 fn choose(filter: &str, tally: &mut Tally) -> Vec<&'static Test> {
     let required = std::env::var("TOTE_TEST_REQUIRE").unwrap_or_default();
     let mut runnable = Vec::new();
-    for test in suite::tests().filter(|test| test.name.contains(filter)) {
+    for test in suite::matching(filter) {
         match test.missing() {
             None => runnable.push(test),
             Some(need) if need.required_by(&required) => {

@@ -3,19 +3,32 @@
 use crate::context::Context;
 use crate::need::Need;
 use crate::promise::Test;
-use crate::promises;
+use crate::promises::{self, machines};
 use anyhow::{Context as _, Result};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
-/// Lists all tests in the order in which they run.
+/// Tests of cells of the matrix of machines.
+static MACHINES: LazyLock<Vec<Test>> = LazyLock::new(machines::tests);
+
+/// Lists all tests in the order in which they run. Where the whole matrix of machines is wanted, it is all.
 pub(crate) fn tests() -> impl Iterator<Item = &'static Test> {
-    promises::ALL.iter().copied().flatten()
+    let promises = if machines::whole() { &[] } else { promises::ALL };
+    promises.iter().copied().flatten().chain(MACHINES.iter())
+}
+
+/// Finds the one cell of the matrix of machines that has this name, or the tests with these words in theirs.
+pub(crate) fn matching(filter: &str) -> Vec<&'static Test> {
+    match machines::named(filter) {
+        Some(cell) => vec![Box::leak(Box::new(cell))],
+        None => tests().filter(|test| test.name.contains(filter)).collect(),
+    }
 }
 
 /// Prints the names of the tests; with `root_only` only those that an unprivileged run skips.
 pub(crate) fn list(root_only: bool, filter: &str) {
-    for test in tests().filter(|test| test.name.contains(filter)) {
+    for test in matching(filter) {
         if !root_only {
             let needs: Vec<_> = test.needs.iter().map(ToString::to_string).collect();
             println!("{}\t{}", test.name, needs.join(" "));
@@ -29,7 +42,8 @@ pub(crate) fn list(root_only: bool, filter: &str) {
 ///
 /// The process becomes a subreaper, so that processes of the test stay its descendants. It dies with the runner.
 pub(crate) fn run_one(tote: &Path, name: &str) -> Result<ExitCode> {
-    let test = tests()
+    let test = matching(name)
+        .into_iter()
         .find(|test| test.name == name)
         .with_context(|| format!("no test named {name}"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("become a subreaper")?;

@@ -33,8 +33,8 @@ pub fn ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
 /// Returns these maps for a process that has moved to a user namespace with these ranges, where the caller is root.
 fn nested_ranges(own_uid: u32, own_gid: u32) -> Option<Maps> {
     let map = |file, own| {
-        let total: u32 = own_map(file).iter().map(|map| map.size).sum();
-        (total > 1).then(|| subid::map(own, 0, &[(1, total - 1)]))
+        let ranges = subid::beyond_root(&own_map(file));
+        (!ranges.is_empty()).then(|| subid::map(own, 0, &ranges))
     };
     Some(Maps {
         uid: map("uid_map", own_uid)?,

@@ -51,9 +51,39 @@ pub(crate) fn map(own: u32, outside: u32, ranges: &[Range]) -> Vec<IdMapping> {
     lines
 }
 
+/// The ids of a user namespace but for root's, one range for each line of its map: the kernel takes no line of a further map whose ids are in two
+/// of them.
+pub(crate) fn beyond_root(lines: &[IdMapping]) -> Vec<Range> {
+    let ids = lines.iter().map(|line| {
+        let root = u32::from(line.container_id == 0 && line.size > 0);
+        (line.container_id + root, line.size - root)
+    });
+    ids.filter(|(_, count)| *count > 0).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_further_map_has_the_lines_of_the_first() {
+        let user = map(0, 1000, &[(300_000, 10), (400_000, 20)]);
+        assert_eq!(beyond_root(&user), [(1, 10), (11, 20)]);
+        assert_eq!(
+            map(5, 0, &beyond_root(&user)),
+            [
+                IdMapping::new(0, 1, 5),
+                IdMapping::new(5, 0, 1),
+                IdMapping::new(6, 6, 5),
+                IdMapping::new(11, 11, 20)
+            ]
+        );
+        assert_eq!(
+            beyond_root(&[IdMapping::new(0, 0, u32::MAX)]),
+            [(1, u32::MAX - 1)]
+        );
+        assert!(beyond_root(&map(0, 1000, &[])).is_empty());
+    }
 
     #[test]
     fn ranges_by_name_and_number() {

@@ -4,7 +4,7 @@
 //! tests take about a tenth longer with it. Continuous integration runs a group with the release build as well, and `cargo xtask dist`
 //! one with what it has built.
 
-use super::{Tally, is_root, kernel, user};
+use super::{Machines, Tally, is_root, kernel, user};
 use crate::build::{ENGINE, development, release};
 use crate::program::{program, tee};
 use crate::workspace::Workspace;
@@ -83,6 +83,22 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
 pub(crate) fn of_release(workspace: &Workspace) -> Result<Tally> {
     let tote = release(workspace, ENGINE)?;
     optimised(workspace, &tote, ("release build", &[GROUP, MEMORY]))
+}
+
+/// Runs cells of the matrix of machines, all of which need root.
+///
+/// # Errors
+/// A package does not compile.
+pub(super) fn machines(workspace: &Workspace, choice: &Machines) -> Result<Tally> {
+    let tote = development(workspace, ENGINE)?;
+    let runner = development(workspace, RUNNER)?;
+    let mut command = program(&runner);
+    command.arg("--tote").arg(&tote).arg(&choice.filter);
+    command.env("TOTE_TEST_SEED", choice.seed.to_string());
+    if !choice.sample {
+        command.env("TOTE_TEST_MACHINES", "all");
+    }
+    Ok(drive(&mut command, "machines"))
 }
 
 /// Runs the same with the shipped build, and the tests of virtual machines: optimised as a whole, the first process of a guest has

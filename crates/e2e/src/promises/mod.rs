@@ -94,7 +94,7 @@ mod limits;
 mod locks;
 mod logs;
 mod look;
-mod machines_matrix;
+pub(crate) mod machines;
 mod machines_network;
 mod manifests;
 mod mounted;
@@ -274,7 +274,6 @@ pub(crate) const ALL: &[&[Test]] = &[
     names::TESTS,
     platforms::TESTS,
     indexes::TESTS,
-    machines_matrix::TESTS,
     machines_network::TESTS,
     manifests::TESTS,
     interrupted::TESTS,
