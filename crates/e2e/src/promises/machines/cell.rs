@@ -1,6 +1,9 @@
 //! Cell of the matrix: a user and a value of each axis that this user's machines have.
 
-use super::axes::{AXES, Axis, Of};
+#[path = "tables/axes.rs"]
+mod axes;
+
+use axes::{AXES, Axis, Of};
 
 /// Group of the tests in the table of all.
 pub(super) const GROUP: &str = "machines::";
@@ -107,15 +110,16 @@ impl Cell {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cover::cells;
     use super::*;
 
     #[test]
     fn a_name_is_its_cell() {
-        for user in User::ALL {
-            for cell in cells(user, 2, 1) {
-                assert_eq!(Cell::parse(&cell.name()), Some(cell));
-            }
+        for name in [
+            "machines::root.usual",
+            "machines::root.firewall-ufw.rp-2",
+            "machines::user.resolv-dead.tun-closed",
+        ] {
+            assert_eq!(Cell::parse(name).unwrap().name(), name);
         }
         for name in [
             "machines::",

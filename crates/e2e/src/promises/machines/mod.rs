@@ -4,8 +4,6 @@
 //! The axes are a table, `tables/axes.rs`; `machine.sh` makes each value, `tries.sh` has what is tried, `expected.rs` what is seen. The
 //! tests of every run are a sample in which each value occurs, `cargo xtask machines` tries cells in which each two values occur.
 
-#[path = "tables/axes.rs"]
-mod axes;
 mod cell;
 mod cover;
 mod expected;
