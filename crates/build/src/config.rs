@@ -121,6 +121,15 @@ pub(crate) fn note(
     config.rootfs.diff_ids.extend(layer);
 }
 
+/// Says of an image, and of the entries of its history after the first `below`, that they were made at that time.
+pub(crate) fn date(config: &mut ImageConfig, below: usize, time: Duration) {
+    let time = tote_calendar::in_seconds(time);
+    for step in config.history.iter_mut().skip(below) {
+        step.created = Some(time.clone());
+    }
+    config.created = Some(time);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -67,7 +67,10 @@ impl Globals {
     /// Lists the arguments that the user gave and the file never declared.
     pub(crate) fn unused(&self) -> Vec<String> {
         let unused = |name: &&String| {
-            !self.asked.contains(*name) && !is_proxy(name) && !name.starts_with(OF_THE_BUILDER)
+            !self.asked.contains(*name)
+                && !is_proxy(name)
+                && !name.starts_with(OF_THE_BUILDER)
+                && *name != crate::EPOCH
         };
         self.given.keys().filter(unused).cloned().collect()
     }

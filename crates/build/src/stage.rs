@@ -19,11 +19,31 @@ pub(crate) struct Stage {
     /// Id of the present configuration; `None` for an empty stage on `scratch`.
     pub(crate) id: Option<Digest>,
     pub(crate) scope: Scope,
+    /// What is not of this build.
+    pub(crate) below: Below,
     /// True if the stage has its own `CMD`.
     pub(crate) has_cmd: bool,
     pub(crate) no_cache: bool,
     /// True if the stage differs from its base.
     pub(crate) is_new: bool,
+}
+
+/// The part of an image that was there before the build.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Below {
+    /// Number of layers.
+    pub(crate) layers: usize,
+    /// Number of entries of the history.
+    pub(crate) steps: usize,
+}
+
+impl Below {
+    pub(crate) fn of(base: &ImageConfig) -> Self {
+        Self {
+            layers: base.rootfs.diff_ids.len(),
+            steps: base.history.len(),
+        }
+    }
 }
 
 /// Why an instruction failed, before its place in the file is added.

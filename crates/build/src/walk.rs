@@ -3,10 +3,11 @@
 use crate::key::Key;
 use crate::plan;
 use crate::scope::{Globals, Scope, Wanted};
-use crate::stage::{Failed, Stage};
+use crate::stage::{Below, Failed, Stage};
 use crate::worker::{Built, Event, Origin, Worker};
-use crate::{BuildError, Fault};
+use crate::{BuildError, Fault, config};
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 use tote_dockerfile::{Command, Dockerfile};
 use tote_image::{Digest, ImageConfig, Platform};
 
@@ -38,7 +39,12 @@ pub struct Options {
     pub contexts: BTreeMap<String, Named>,
     /// `--squash`: true if the layers that the last stage adds to its base are merged into one.
     pub squash: bool,
+    /// True if files of the result's own layers are no younger than [`EPOCH`] says.
+    pub rewrite_timestamp: bool,
 }
+
+/// Argument, and variable of the caller, with the seconds since 1970 at which the result is to be made.
+pub const EPOCH: &str = "SOURCE_DATE_EPOCH";
 
 /// Builds the target, and the stages that it needs.
 ///
@@ -54,6 +60,7 @@ pub fn build<W: Worker>(
         globals,
         last,
         bases,
+        epoch,
     } = Beginning::of(file, options)?;
     let needed = plan::needed(file, &bases, last, &options.contexts);
     let part_of_result = plan::part_of_result(file, &bases, last, &options.contexts);
@@ -65,6 +72,7 @@ pub fn build<W: Worker>(
         globals,
         bases,
         last,
+        epoch,
         part_of_result,
         done: HashMap::new(),
         number: 0,
@@ -98,6 +106,8 @@ struct Beginning {
     last: usize,
     /// Bases of the stages up to `last`, variables replaced.
     bases: Vec<String>,
+    /// Time at which the result is said to be made.
+    epoch: Option<Duration>,
 }
 
 impl Beginning {
@@ -129,13 +139,31 @@ impl Beginning {
             }
             bases.push(base);
         }
+        let epoch = epoch(&options.args).map_err(|fault| Failed::from(fault).at(0, EPOCH))?;
         Ok(Self {
             platform,
             globals,
             last,
             bases,
+            epoch,
         })
     }
+}
+
+/// Reads the time at which the result is said to be made. An empty value is none, as in BuildKit.
+fn epoch(args: &BTreeMap<String, String>) -> Result<Option<Duration>, Fault> {
+    let Some(text) = args.get(EPOCH).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let seconds = text
+        .parse()
+        .ok()
+        .filter(|seconds| i64::try_from(*seconds).is_ok());
+    let seconds = seconds.ok_or_else(|| Fault::Value {
+        what: EPOCH,
+        value: text.clone(),
+    })?;
+    Ok(Some(Duration::from_secs(seconds)))
 }
 
 /// Plans a build without executing it, to find errors that do not depend on files.
@@ -165,6 +193,7 @@ pub fn check_plan<E: std::error::Error + 'static>(
 struct Done {
     built: Built,
     scope: Scope,
+    below: Below,
 }
 
 struct Walk<'a> {
@@ -175,6 +204,7 @@ struct Walk<'a> {
     bases: Vec<String>,
     /// Index of the stage that the build ends with.
     last: usize,
+    epoch: Option<Duration>,
     /// Indexes of the stages that the result is based on, the last one included.
     part_of_result: Vec<usize>,
     done: HashMap<usize, Done>,
@@ -188,18 +218,38 @@ impl Walk<'_> {
         let last = at == self.last;
         worker.stage(self.part_of_result.contains(&at));
         let Stage {
-            config,
+            mut config,
             id,
             scope,
             is_new,
+            below,
             ..
         } = self.stage(at, last, worker)?;
+        // The stages below keep their times, and so does the cache: an epoch that changes makes no step run again.
+        if let Some(epoch) = self.epoch.filter(|_| last && config.history.len() > below.steps) {
+            if self.options.rewrite_timestamp {
+                let own = config.rootfs.diff_ids.split_off(below.layers);
+                let older = worker.no_younger(&own, epoch).map_err(BuildError::Result)?;
+                config.rootfs.diff_ids.extend(older);
+            }
+            config::date(&mut config, below.steps, epoch);
+            let id = worker.keep(&config, last).map_err(BuildError::Result)?;
+            self.done.insert(
+                at,
+                Done {
+                    built: Built { id, config },
+                    scope,
+                    below,
+                },
+            );
+            return Ok(());
+        }
         let id = match id {
             Some(base) if !is_new => base,
             _ => worker.keep(&config, last).map_err(BuildError::Result)?,
         };
         let built = Built { id, config };
-        self.done.insert(at, Done { built, scope });
+        self.done.insert(at, Done { built, scope, below });
         Ok(())
     }
 
@@ -331,10 +381,13 @@ impl Walk<'_> {
         let is_directory = matches!(given, Some((_, Named::Directory)));
         let is_scratch = name == "scratch";
         let mut scope = Scope::default();
+        let mut below = None;
         let (id, mut config): (Option<Digest>, ImageConfig) = if let Some(found) = stage_of(name) {
             let done = self.done.get(&found);
-            let Done { built, scope: below } = done.ok_or_else(|| Fault::From(name.clone()))?;
-            scope.clone_from(below);
+            let done = done.ok_or_else(|| Fault::From(name.clone()))?;
+            scope.clone_from(&done.scope);
+            below = Some(done.below);
+            let built = &done.built;
             (Some(built.id), built.config.clone())
         } else if is_directory || is_scratch {
             (None, self.scratch())
@@ -349,10 +402,12 @@ impl Walk<'_> {
         for gone in ["container", "container_config", "parent", "id"] {
             config.other.remove(gone);
         }
+        let below = below.unwrap_or_else(|| Below::of(&config));
         let mut stage = Stage {
             config,
             id,
             scope,
+            below,
             has_cmd: false,
             no_cache: self.options.no_cache
                 || (self.options.no_cache_stages.iter())

@@ -351,6 +351,12 @@ pub trait Worker {
     /// The layer cannot be written.
     fn squash(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, Self::Error>;
 
+    /// Makes layers whose files are no younger than that time, and otherwise the same.
+    ///
+    /// # Errors
+    /// A layer cannot be read or written.
+    fn no_younger(&mut self, layers: &[Digest], time: Duration) -> Result<Vec<Digest>, Self::Error>;
+
     /// Returns the time since 1970.
     fn now(&self) -> Duration;
 

@@ -20,12 +20,20 @@ pub enum BuildFault {
     /// Dockerfile or a step of it.
     #[error(transparent)]
     Build(Box<BuildError<EngineError>>),
+    /// Layer that cannot be read again.
+    #[error("cannot read a layer of the result")]
+    Layer(#[source] tote_archive::ReadError),
     /// Archive that cannot be extracted.
     #[error("cannot extract the archive")]
     Extract(#[source] tote_archive::ExtractError),
     /// Missing source; docker's wording.
     #[error("file not found in build context or excluded by .dockerignore: stat {0}: file does not exist")]
     NoSource(String),
+    /// Source of `COPY --parents` behind a symbolic link.
+    #[error(
+        "{0:?} is a symbolic link, and --parents makes the directories on the way to a file: name the directory that the link leads to"
+    )]
+    LinkAbove(String),
     /// Unreadable source.
     #[error("cannot read {path:?}")]
     Source {

@@ -36,6 +36,11 @@ impl Stamp {
         ])
     }
 
+    /// Numbers of the file system and the inode.
+    pub(crate) fn inode(&self) -> (u64, u64) {
+        (self.0[0], self.0[1])
+    }
+
     fn changed(&self) -> Duration {
         Duration::from_nanos(self.0[4])
     }

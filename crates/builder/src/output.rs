@@ -64,6 +64,7 @@ impl BuildOutput {
                 ("name", value) if !value.is_empty() => names.extend(value.split(',').map(str::to_owned)),
                 ("push", "true" | "1") => push = Some(true),
                 ("push", "false" | "0") => push = Some(false),
+                ("rewrite-timestamp", "true" | "1" | "false" | "0") => {}
                 _ => return Err(wrong().into()),
             }
         }
@@ -92,6 +93,14 @@ impl BuildOutput {
             (Some("docker"), None) => Ok(Self::Store { names, push: false }),
             _ => Err(wrong().into()),
         }
+    }
+
+    /// True if a value of `--output` says `rewrite-timestamp=true`: files of the result's own layers are no younger than
+    /// `SOURCE_DATE_EPOCH`.
+    #[must_use]
+    pub fn rewrites_timestamps(text: &str) -> bool {
+        let mut given = fields(text).into_iter();
+        given.any(|field| matches!(field, "rewrite-timestamp=true" | "rewrite-timestamp=1"))
     }
 
     /// True if the result goes to standard output, to which nothing else may be written then.
@@ -287,6 +296,7 @@ mod tests {
             ("type=registry", store(&[], true)),
             ("type=registry,\"name=a,b/c\"", store(&["a", "b/c"], true)),
             ("type=image,push=false", store(&[], false)),
+            ("type=image,rewrite-timestamp=true", store(&[], false)),
             ("type=docker,dest=o.tar", image(true, "o.tar")),
             ("type=oci,dest=o.tar", image(false, "o.tar")),
             ("type=oci", image(false, "-")),
@@ -303,6 +313,7 @@ mod tests {
             "type=docker,name=a",
             "type=image,dest=x",
             "type=tar,x",
+            "type=oci,rewrite-timestamp=maybe",
             "dest=a",
         ] {
             assert!(BuildOutput::parse(bad).is_err(), "{bad}");

@@ -76,7 +76,11 @@ impl Copying<'_> {
             let (parent, last) = inside::split(path);
             let parent = inside::open(dir, parent, OFlags::RDONLY | OFlags::DIRECTORY);
             let parent = parent.map_err(|errno| failed(path, errno))?;
-            self.item(source, item, &parent, last)
+            Self::linked(item, dir, &parent, last)
+                .and_then(|linked| match linked {
+                    true => Ok(()),
+                    false => self.item(source, item, &parent, last),
+                })
                 .map_err(|error| BuildFault::Place {
                     path: String::from_utf8_lossy(path).into_owned(),
                     source: error,
@@ -90,6 +94,21 @@ impl Copying<'_> {
             set_times(&parent, &name, mtime).map_err(|errno| failed(&name, errno))?;
         }
         Ok(())
+    }
+
+    /// Makes a further name of a file that this source has already placed. Returns true if that is done.
+    fn linked(item: &Item, root: &OwnedFd, dir: &OwnedFd, name: &[u8]) -> Result<bool, std::io::Error> {
+        let Some(first) = &item.first else {
+            return Ok(false);
+        };
+        let (parent, first) = inside::split(first);
+        let parent = inside::open(root, parent, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        make_room(dir, name)?;
+        match rustix::fs::linkat(&parent, first, dir, name, AtFlags::empty()) {
+            // A file system limits the names of a file.
+            Err(Errno::MLINK) => Ok(false),
+            linked => Ok(linked.map(|()| true)?),
+        }
     }
 
     fn item(&self, source: &Chosen, item: &Item, dir: &OwnedFd, name: &[u8]) -> Result<(), std::io::Error> {

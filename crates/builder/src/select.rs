@@ -46,6 +46,10 @@ pub(crate) struct Item {
     pub target: Vec<u8>,
     /// Capabilities of the file.
     pub capability: Vec<u8>,
+    /// True if the file has other names.
+    has_links: bool,
+    /// Name among the items under which the file came already.
+    pub(crate) first: Option<Vec<u8>>,
 }
 
 /// Patterns of excluded files.
@@ -251,6 +255,10 @@ fn with_parents(
             inside::open_straight(&base, parent, flags).and_then(|dir| item(&dir, name, &below[..end]));
         match found {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(Errno::LOOP) => {
+                let link = String::from_utf8_lossy(parent).into_owned();
+                return Err(BuildFault::LinkAbove(link).into());
+            }
             found => walk.items.push(found.map_err(failed)?),
         }
     }
@@ -371,7 +379,14 @@ impl Item {
             stamp: Stamp::default(),
             target: Vec::new(),
             capability: Vec::new(),
+            has_links: false,
+            first: None,
         }
+    }
+
+    /// Names the inode of a regular file that has several names.
+    pub(crate) fn inode(&self) -> Option<(u64, u64)> {
+        self.has_links.then(|| self.stamp.inode())
     }
 
     fn of(stat: &Stat, path: &[u8]) -> Self {
@@ -390,6 +405,8 @@ impl Item {
             stamp: Stamp::of(stat),
             target: Vec::new(),
             capability: Vec::new(),
+            has_links: kind == FileType::RegularFile && !is_socket && stat.st_nlink > 1,
+            first: None,
         }
     }
 }
@@ -435,6 +452,11 @@ pub(crate) fn digest(
             text(&item.capability);
             if item.kind == FileType::Symlink {
                 text(&item.target);
+            }
+            if let Some(first) = &item.first {
+                text(b"link");
+                text(first);
+                continue;
             }
             if item.kind == FileType::RegularFile {
                 let earlier = known.as_mut().and_then(|known| known.get(&item.stamp));

@@ -181,28 +181,26 @@ impl<'a> Building<'a> {
         let mut chosen = match &step.from {
             given @ (Origin::Context | Origin::Named(_)) => {
                 let Given { root, ignore, .. } = self.files.given(given)?;
-                choose(
-                    root,
-                    step,
-                    &Filter {
-                        ignore,
-                        exclude,
-                        sockets: true,
-                    },
-                )?
+                let filter = Filter {
+                    ignore,
+                    exclude,
+                    sockets: true,
+                };
+                let mut chosen = choose(root, step, &filter)?;
+                super::links::mark(&mut chosen);
+                chosen
             }
             Origin::Layers(layers) => {
                 let view = self.lowers(layers)?.view(self.in_user_namespace())?;
                 let ignore = &Ignore::default();
-                choose(
-                    &view,
-                    step,
-                    &Filter {
-                        ignore,
-                        exclude,
-                        sockets: false,
-                    },
-                )?
+                let filter = Filter {
+                    ignore,
+                    exclude,
+                    sockets: false,
+                };
+                let mut chosen = choose(&view, step, &filter)?;
+                self.mark_links(layers, &view, &mut chosen)?;
+                chosen
             }
         };
         chosen.extend(self.downloads(step)?);
@@ -332,6 +330,10 @@ impl Worker for Building<'_> {
 
     fn squash(&mut self, layers: &[Digest], below: usize) -> Result<Option<Digest>, EngineError> {
         self.merged(layers, below)
+    }
+
+    fn no_younger(&mut self, layers: &[Digest], time: Duration) -> Result<Vec<Digest>, EngineError> {
+        self.older(layers, time)
     }
 
     fn now(&self) -> Duration {

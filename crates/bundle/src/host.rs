@@ -21,6 +21,8 @@ pub struct HostOptions {
     pub no_hosts: bool,
     /// `--dns`
     pub dns: Vec<IpAddr>,
+    /// podman's `--dns none`: `/etc/resolv.conf` stays the image's.
+    pub no_dns: bool,
     /// `--dns-search`; `.` stands for an empty list.
     pub dns_search: Vec<String>,
     /// `--dns-option`
@@ -36,6 +38,7 @@ impl HostOptions {
             "add-host" => self.added.push(value.parse()?),
             "link" => self.links.push(value.parse()?),
             "no-hosts" => self.no_hosts = parse_boolean(value)?,
+            "dns" if value == "none" => self.no_dns = true,
             "dns" => self.dns.push(parse_dns(value)?),
             "dns-search" => self.dns_search.push(parse_search(value)?),
             "dns-option" => self.dns_options.push(parse_resolver_option(value)?),

@@ -11,7 +11,9 @@ use crate::id_map::IdMapOptions;
 use crate::isolation::{VmOptions, is_vm};
 use crate::lifetime::{LogChoice, RestartPolicy, SdNotify};
 use crate::limit::{self, BlockLimits, CpuBudget, DeviceGrant};
-use crate::mount::{MountRequest, VolumesFrom, parse_inherited, parse_mount, parse_tmpfs, parse_volume};
+use crate::mount::{
+    MountRequest, VolumesFrom, is_usual_devpts, parse_inherited, parse_mount, parse_tmpfs, parse_volume,
+};
 use crate::name::Name;
 use crate::namespace::{CgroupnsMode, CgroupsMode, IpcMode, PidMode, UsernsMode, UtsMode};
 use crate::network::{FirstAddresses, NetworkMode};
@@ -341,6 +343,7 @@ impl RunOptions {
     fn apply_sandbox(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
             "volume" => self.mount(parse_volume(value)?),
+            "mount" if is_usual_devpts(value) => {}
             "mount" => self.mount(parse_mount(value)?),
             "tmpfs" => self.mount(parse_tmpfs(value)?),
             "inherit" => self.mounts.push(parse_inherited(value)?),
@@ -408,6 +411,8 @@ impl RunOptions {
     /// Applies options that limit resources.
     fn apply_limit(&mut self, name: &str, value: &str) -> Result<bool, ValueError> {
         match name {
+            // podman's word for what holds without it: the limits of the caller.
+            "ulimit" if value == "host" => self.ulimits.clear(),
             "ulimit" => {
                 let ulimit: Ulimit = value.parse()?;
                 self.ulimits.insert(ulimit.name, ulimit);

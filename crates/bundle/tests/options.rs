@@ -134,6 +134,7 @@ fn sandbox_options() {
 fn limits() {
     let options = options(&[
         ("ulimit", "nofile=1"),
+        ("ulimit", "host"),
         ("ulimit", "nofile=2:3"),
         ("memory", "64m"),
         ("memory-swap", "-1"),

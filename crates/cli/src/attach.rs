@@ -22,7 +22,10 @@ pub(crate) fn attach(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         stderr: true,
     };
     let finished = container::attach(&home, &name, &crate::life::given::attaching(parsed, streams))?;
-    Ok(crate::tell::finished(finished))
+    match finished {
+        Some(finished) => Ok(crate::tell::finished(finished)),
+        None => Ok(crate::tell::left()),
+    }
 }
 
 pub(crate) fn logs(parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -348,6 +348,15 @@ fn options(parsed: &Parsed) -> Result<BuildOptions, UsageError> {
             None => args.extend(std::env::var(text).ok().map(|value| (text.to_owned(), value))),
         }
     }
+    if !args.contains_key(tote_engine::EPOCH) {
+        // As docker's builder takes it.
+        let epoch = std::env::var(tote_engine::EPOCH).ok();
+        args.extend(epoch.map(|epoch| (tote_engine::EPOCH.to_owned(), epoch)));
+    }
+    let rewrite_timestamp = (parsed.texts("output")?.into_iter()).any(BuildOutput::rewrites_timestamps);
+    if rewrite_timestamp && args.get(tote_engine::EPOCH).is_none_or(String::is_empty) {
+        warning("rewrite-timestamp does nothing, because SOURCE_DATE_EPOCH is not set");
+    }
     let label = |text: &str| {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         (name.to_owned(), value.to_owned())
@@ -368,6 +377,7 @@ fn options(parsed: &Parsed) -> Result<BuildOptions, UsageError> {
         platform: platforms(parsed)?.into_iter().next(),
         contexts: BTreeMap::new(),
         squash: parsed.flag("squash"),
+        rewrite_timestamp,
     })
 }
 
@@ -410,11 +420,10 @@ fn containers(parsed: &Parsed) -> Result<RunOptions, Failed> {
         if !commands::OF_CONTAINERS.contains(&option.long) {
             continue;
         }
-        let value = value.to_string_lossy();
-        let set = match (option.long, &*value) {
-            ("network", _) => Ok(()),
-            ("volume", value) => run.set("volume", &crate::run::absolute_source(value)),
-            (long, value) => run.set(long, value),
+        let set = match option.long {
+            "network" => Ok(()),
+            "volume" => run.set("volume", &crate::run::source::of_volume(value)?),
+            long => run.set(long, &value.to_string_lossy()),
         };
         set.map_err(EngineError::from)?;
     }

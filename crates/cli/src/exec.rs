@@ -1,7 +1,7 @@
 //! `tote exec` and `tote top`.
 
 use crate::home::home;
-use crate::tell::{engine_error, failure, print, say, warning};
+use crate::tell::{engine_error, failure, print, warning};
 use std::process::ExitCode;
 use tote_engine::{EngineError, ExecOptions, Executed, Processes};
 use tote_options::Parsed;
@@ -39,11 +39,7 @@ pub(crate) fn ended(result: Result<Executed, EngineError>) -> ExitCode {
     match result {
         Ok(Executed::Detached) => ExitCode::SUCCESS,
         Ok(Executed::Ended(code)) => ExitCode::from(code),
-        // docker's words and exit code: the status of a process that goes on is unknown.
-        Ok(Executed::Left) => {
-            say("read escape sequence\n");
-            ExitCode::from(1)
-        }
+        Ok(Executed::Left) => crate::tell::left(),
         Err(error) => engine_error(&error),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn fill(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             parsed, &home, name,
         )?));
     }
-    let mut given = crate::run::given(parsed);
+    let mut given = crate::run::given(parsed)?;
     given.retain(|(option, _)| option != "size");
     if image.is_some() {
         given.extend(crate::run::driver_of_environment(parsed));
@@ -91,9 +91,13 @@ fn failed(error: &EngineError) -> ExitCode {
 
 /// Runs `tote run --pool`, where every word belongs to the command.
 pub(crate) fn run(parsed: &Parsed, pool: String, timings: &mut Option<Timings>) -> ExitCode {
+    let given = match crate::run::given(parsed) {
+        Ok(given) => given,
+        Err(error) => return engine_error(&error),
+    };
     let request = PoolRun {
         pool,
-        given: crate::run::given(parsed),
+        given,
         command: words(parsed),
     };
     if let Some(option) = crate::run::OURS

@@ -1,5 +1,7 @@
 //! `tote run` and `tote create`.
 
+pub(crate) mod source;
+
 use crate::home::home;
 use crate::seal::sealed;
 use crate::tell::{engine_error, failure, print, print_made, say, warning};
@@ -128,6 +130,7 @@ fn remove_image(parsed: &Parsed, home: &Home) {
 fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<Timings>) -> ExitCode {
     let mut warn = |text: String| warning(&text);
     let id = prepared.container().id.clone();
+    let Streams { stdout, stderr, .. } = streams(parsed);
     let result = if !prepared.is_kept() {
         let how = crate::life::given::attaching(parsed, streams(parsed));
         tote_engine::run(home, prepared, Some(&how), timings.as_mut(), &mut warn)
@@ -150,7 +153,13 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
     };
     match result {
         Err(error) => not_started(parsed, &error),
-        Ok(end) => crate::tell::finished(end),
+        Ok(end) => {
+            if !stdout && !stderr {
+                // docker's way: who sees nothing of the container is told which one it was.
+                print(&format!("{id}\n"));
+            }
+            crate::tell::finished(end)
+        }
     }
 }
 
@@ -276,22 +285,24 @@ fn requested(
 }
 
 /// Returns the engine's options, by their long names.
-pub(crate) fn given(parsed: &Parsed) -> Vec<(String, String)> {
+///
+/// # Errors
+/// A source of a mount that is not UTF-8.
+pub(crate) fn given(parsed: &Parsed) -> Result<Vec<(String, String)>, EngineError> {
     let mut given = Vec::new();
     for (option, value) in parsed.own_values() {
         if !OURS.contains(&option.long) {
-            let value = value.to_string_lossy();
             let value = match option.long {
-                "volume" => absolute_source(&value),
-                "mount" => absolute_mount(&value),
+                "volume" => source::of_volume(value)?,
+                "mount" => source::of_mount(value)?,
                 // The process that writes it is in another directory.
-                "report" => absolute_path(&value),
-                _ => value.into_owned(),
+                "report" => absolute_path(&value.to_string_lossy()),
+                _ => value.to_string_lossy().into_owned(),
             };
             given.push((option.long.to_owned(), value));
         }
     }
-    given
+    Ok(given)
 }
 
 /// Returns the storage driver of the environment variable, unless an option names one.
@@ -318,7 +329,7 @@ fn split_entrypoint(given: &mut [(String, String)]) -> Vec<String> {
 
 /// Builds the engine's request from the command line.
 fn request(parsed: &Parsed, names: Names) -> Result<RunRequest, EngineError> {
-    let mut given = given(parsed);
+    let mut given = given(parsed)?;
     if names == Names::Closure && parsed.value("read-only").is_none() {
         given.push(("read-only".to_owned(), "true".to_owned()));
     }
@@ -379,39 +390,7 @@ fn report(timings: &Timings) {
     say(&text);
 }
 
-/// Makes the source of a `--mount type=bind` absolute if it begins with a dot, as docker's command line does.
-fn absolute_mount(value: &str) -> String {
-    let fields: Vec<&str> = value.split(',').collect();
-    if !fields.contains(&"type=bind") {
-        return value.to_owned();
-    }
-    let absolute = |field: &&str| {
-        let (key, path) = field.split_once('=')?;
-        let is_relative = path == "." || path == ".." || path.starts_with("./") || path.starts_with("../");
-        let is_source = matches!(key, "source" | "src");
-        let path = std::path::absolute(path)
-            .ok()
-            .filter(|_| is_source && is_relative)?;
-        Some(format!("{key}={}", path.display()))
-    };
-    let fields = fields
-        .iter()
-        .map(|field| absolute(field).unwrap_or_else(|| (*field).to_owned()));
-    fields.collect::<Vec<_>>().join(",")
-}
-
 /// Makes the path of a file to write absolute.
 fn absolute_path(value: &str) -> String {
     std::path::absolute(value).map_or_else(|_| value.to_owned(), |path| path.display().to_string())
-}
-
-/// Makes the source of a `--volume` such as `./data:/x` absolute, as docker's command line does.
-pub(crate) fn absolute_source(value: &str) -> String {
-    let is_relative =
-        value == "." || value.starts_with("./") || value.starts_with("../") || value.starts_with(".:");
-    let (source, rest) = value.split_once(':').unwrap_or((value, ""));
-    match std::path::absolute(source) {
-        Ok(path) if is_relative => format!("{}:{rest}", path.display()),
-        _ => value.to_owned(),
-    }
 }

@@ -86,7 +86,7 @@ fn request(parsed: &Parsed) -> Result<SlimRequest, EngineError> {
         .flat_map(|group| group.options)
         .map(|option| option.long)
         .collect();
-    let mut given = given(parsed);
+    let mut given = given(parsed)?;
     given.retain(|(option, _)| !own.contains(&option.as_str()));
     let mut options = RunOptions::default();
     for (option, value) in &given {

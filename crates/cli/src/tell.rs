@@ -39,6 +39,12 @@ pub(crate) fn print_made(name: &str, is: &str) -> ExitCode {
     }
 }
 
+/// Says that the caller has left by the detach keys; docker's words and exit code, because the status of what goes on is unknown.
+pub(crate) fn left() -> ExitCode {
+    say("read escape sequence\n");
+    ExitCode::from(1)
+}
+
 fn emit(text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();

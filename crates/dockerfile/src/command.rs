@@ -53,7 +53,7 @@ pub(crate) fn parse(
         "CMD" => Command::Cmd(command_line(rest)?),
         "ENTRYPOINT" => Command::Entrypoint(command_line(at_least_one(name, rest)?)?),
         "COPY" => Command::Copy(Copy {
-            from: flags.value("from")?,
+            from: from(&mut flags)?,
             parents: flags.boolean("parents")?.unwrap_or(false),
             transfer: transfer("COPY", &mut flags, rest, heredocs, escape)?,
         }),
@@ -156,6 +156,14 @@ fn run(flags: &mut Flags, rest: &str, heredocs: Vec<Heredoc>) -> Result<Command,
         insecure,
         devices,
     }))
+}
+
+/// Parses `--from` of `COPY`; only a `FROM` has variables in such a place.
+fn from(flags: &mut Flags) -> Result<Option<String>, Reason> {
+    match flags.value("from")? {
+        Some(name) if name.contains('$') => Err(Reason::Flag(FlagReason::From)),
+        from => Ok(from),
+    }
 }
 
 fn transfer(

@@ -277,6 +277,10 @@ fn errors_are_dockers() {
             "'from' doesn't support variable expansion, define alias stage instead",
         ),
         (
+            "COPY --from=$X a /x",
+            "variable expansion is not supported for --from, define a new stage with FROM using ARG from global scope as a workaround",
+        ),
+        (
             "COPY \"a b\" /x",
             "a quoted name of COPY ends at a blank: write its arguments as a JSON array, COPY [\"a b\", \"/c\"]",
         ),

@@ -62,7 +62,7 @@ pub use prune::{PruneFault, PruneRequest, PrunedSystem, check_prune, prune_conta
 pub use stats::{Usage, usage};
 pub use top::{Processes, TopError, top};
 pub use tote_archive::Status;
-pub use tote_build::{Event as BuildEvent, Named as BuildNamed, Options as BuildOptions};
+pub use tote_build::{EPOCH, Event as BuildEvent, Named as BuildNamed, Options as BuildOptions};
 pub use tote_builder::{
     Attestations, BuildContext, BuildFault, BuildOptionError, BuildOutput, BuildRequest, BuildSpace,
     BuildsPruned, BuiltImage, BuiltManifest, CacheFault, CacheFrom, CachePlace, CacheTo, CheckedDockerfile,

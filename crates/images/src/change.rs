@@ -1,13 +1,13 @@
 //! `--change`: a line of a build file that concerns an image's configuration.
 
-use tote_image::ContainerConfig;
+use tote_image::{ContainerConfig, Healthcheck};
 
 /// Reason why a line of `--change` is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// Unknown instruction.
     #[error(
-        "--change {0:?}: CMD, ENTRYPOINT, ENV, EXPOSE, LABEL, ONBUILD, STOPSIGNAL, USER, VOLUME and WORKDIR can be changed"
+        "--change {0:?}: CMD, ENTRYPOINT, ENV, EXPOSE, HEALTHCHECK, LABEL, ONBUILD, STOPSIGNAL, USER, VOLUME and WORKDIR can be changed"
     )]
     Unknown(String),
     /// Instruction with missing or invalid arguments.
@@ -46,6 +46,10 @@ pub fn apply(line: &str, config: &mut ContainerConfig) -> Result<(), ChangeError
                 config.exposed_ports.insert(format!("{port}{protocol}"));
             }
         }
+        "HEALTHCHECK" => {
+            let check = healthcheck(rest, &config.shell);
+            config.healthcheck = Some(check.map_err(malformed)?);
+        }
         "VOLUME" => config.volumes.extend(list(rest).unwrap_or_else(|| words(rest))),
         "ONBUILD" => config.on_build.push(rest.to_owned()),
         "STOPSIGNAL" => rest.clone_into(&mut config.stop_signal),
@@ -60,6 +64,57 @@ pub fn apply(line: &str, config: &mut ContainerConfig) -> Result<(), ChangeError
         _ => return Err(ChangeError::Unknown(line.to_owned())),
     }
     Ok(())
+}
+
+/// Parses `NONE`, or `[OPTIONS] CMD COMMAND`, as a Dockerfile has them.
+fn healthcheck(text: &str, shell: &[String]) -> Result<Healthcheck, &'static str> {
+    let mut check = Healthcheck::default();
+    let mut rest = text;
+    while let Some(option) = rest.strip_prefix("--") {
+        let (option, after) = option.split_once(char::is_whitespace).unwrap_or((option, ""));
+        let (name, value) = option
+            .split_once('=')
+            .ok_or("an option of HEALTHCHECK is --NAME=VALUE")?;
+        let time = || {
+            let nanos = tote_calendar::parse_duration(value)
+                .ok_or("a time of HEALTHCHECK is a number with a unit, such as 30s")?;
+            match nanos {
+                0 | 1_000_000.. => Ok(nanos),
+                _ => Err("a time of HEALTHCHECK is at least 1ms"),
+            }
+        };
+        match name {
+            "interval" => check.interval = time()?,
+            "timeout" => check.timeout = time()?,
+            "start-period" => check.start_period = time()?,
+            "start-interval" => check.start_interval = time()?,
+            "retries" => {
+                let retries = value.parse::<u32>();
+                check.retries =
+                    i64::from(retries.map_err(|_| "the retries of HEALTHCHECK are a whole number")?);
+            }
+            _ => {
+                return Err(
+                    "the options of HEALTHCHECK are interval, timeout, start-period, start-interval and retries",
+                );
+            }
+        }
+        rest = after.trim_start();
+    }
+    let (kind, line) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let line = line.trim();
+    check.test = match kind.to_ascii_uppercase().as_str() {
+        "NONE" if line.is_empty() && rest == text => vec!["NONE".to_owned()],
+        "CMD" if !line.is_empty() => match (list(line), shell) {
+            (Some(words), _) if words.is_empty() => return Err("a command is needed after CMD"),
+            (Some(words), _) => [vec!["CMD".to_owned()], words].concat(),
+            (None, []) => vec!["CMD-SHELL".to_owned(), line.to_owned()],
+            // CMD-SHELL would mean /bin/sh, whatever the image's shell is.
+            (None, shell) => [&["CMD".to_owned()], shell, &[line.to_owned()]].concat(),
+        },
+        _ => return Err("HEALTHCHECK is NONE, or CMD and a command"),
+    };
+    Ok(check)
 }
 
 /// Parses a list in JSON; any other text becomes a command line of the shell.
@@ -144,6 +199,40 @@ mod tests {
             ("www:www", "/srv/data")
         );
         assert_eq!(config.labels["x"], "y");
+    }
+
+    #[test]
+    fn health_checks() {
+        for (line, test, times) in [
+            ("HEALTHCHECK CMD true", &["CMD-SHELL", "true"][..], [0; 3]),
+            ("healthcheck none", &["NONE"], [0; 3]),
+            (
+                r#"HEALTHCHECK --interval=5s --retries=2 --timeout=1m30s  cmd ["a", "b c"]"#,
+                &["CMD", "a", "b c"],
+                [5_000_000_000, 90_000_000_000, 2],
+            ),
+        ] {
+            let mut config = ContainerConfig::default();
+            apply(line, &mut config).unwrap();
+            let check = config.healthcheck.unwrap();
+            assert_eq!(check.test, test, "{line}");
+            assert_eq!([check.interval, check.timeout, check.retries], times, "{line}");
+        }
+        for arguments in [
+            "true",
+            "CMD",
+            "CMD []",
+            "NONE x",
+            "--interval=5s NONE",
+            "--interval=5 CMD true",
+            "--interval=1us CMD true",
+            "--interval CMD true",
+            "--retries=-1 CMD true",
+            "--x=1 CMD true",
+        ] {
+            let line = format!("HEALTHCHECK {arguments}");
+            assert!(apply(&line, &mut ContainerConfig::default()).is_err(), "{line}");
+        }
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub enum ImagesError {
     /// Invalid name of an image.
     #[error(transparent)]
     Reference(#[from] tote_image::ReferenceError),
+    /// The name of no image in a `FROM`; docker's wording.
+    #[error("'scratch' is a reserved name: it stands for no image at all in the FROM of a Dockerfile")]
+    Scratch,
     /// Image name with a digest in the place of a tag.
     #[error("refusing to create a tag with a digest reference: {0}")]
     TagIsDigest(String),

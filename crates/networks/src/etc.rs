@@ -45,6 +45,9 @@ pub fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[Endpoin
 /// # Errors
 /// Those of the host's file, but for one that this user may not see: a container without its servers finds no name.
 pub fn resolv_conf(options: &RunOptions, caller: Caller) -> std::io::Result<Option<String>> {
+    if options.host.no_dns {
+        return Ok(None);
+    }
     let relay = (caller == Caller::User).then_some(RELAYED);
     let own_file = || visible(std::fs::read_to_string("/etc/resolv.conf"));
     let hosts = match options.network {

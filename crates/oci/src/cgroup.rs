@@ -138,13 +138,18 @@ pub(crate) fn device_rules(resources: &mut Resources, root: bool) {
     }
 }
 
-/// Takes a limit of 0 processes as unlimited before version 1.3 of the specification, which gave it the kernel's
-/// meaning: podman writes 0 for `--pids-limit -1`, which its manual calls unlimited.
-fn no_processes_is_no_limit(resources: &mut Resources, version: &str) {
+/// True for a bundle of a version of the specification before 1.3.
+pub(crate) fn is_before_1_3(version: &str) -> bool {
     let mut numbers = version
         .split('.')
         .map(|number| number.parse::<u32>().unwrap_or(0));
-    let is_old = (numbers.next(), numbers.next()) < (Some(1), Some(3));
+    (numbers.next(), numbers.next()) < (Some(1), Some(3))
+}
+
+/// Takes a limit of 0 processes as unlimited before version 1.3 of the specification, which gave it the kernel's
+/// meaning: podman writes 0 for `--pids-limit -1`, which its manual calls unlimited.
+fn no_processes_is_no_limit(resources: &mut Resources, version: &str) {
+    let is_old = is_before_1_3(version);
     if let Some(pids) = resources
         .pids
         .as_mut()

@@ -1,5 +1,6 @@
 //! The command `start`.
 
+use crate::cgroup::is_before_1_3;
 use crate::error::of_birth;
 use crate::states::Status;
 use crate::status::{self, status};
@@ -12,10 +13,11 @@ use tote_sys::best_effort;
 
 /// Lets a created container run its program; returns when the program runs.
 ///
-/// A failing `poststart` hook is a warning: the program runs already, and the specification wants it to go on.
+/// A failing `poststart` hook ends the container, as version 1.3 of the specification says. For a bundle of an older version it is a
+/// warning: the program goes on.
 ///
 /// # Errors
-/// `ContainerError::NotStartable` if the container does not wait for its start, and errors of running the program.
+/// `ContainerError::NotStartable` if the container does not wait for its start, and errors of running the program or a hook.
 pub fn start(store: &Store, id: &Id, warn: &mut dyn FnMut(String)) -> Result<(), OciError> {
     let mut place = store.open(id)?;
     place.lock()?;
@@ -61,7 +63,16 @@ pub fn start(store: &Store, id: &Id, warn: &mut dyn FnMut(String)) -> Result<(),
     if document.contains("\"poststart\"") {
         let poststart = record::kept(&document)?.hooks.unwrap_or_default().poststart;
         let state = state::for_hooks(id, &record, Status::Running);
-        hooks::run_all("poststart", &poststart, &state, warn);
+        if is_before_1_3(&record.oci_version) {
+            hooks::run_all("poststart", &poststart, &state, warn);
+        } else if let Err(error) = hooks::run("poststart", &poststart, &state) {
+            if let Some(init) = status::init(&record) {
+                // A process that cannot be killed is the caller's to see, who is told of the hook.
+                best_effort(pidfd_send_signal(&init, Signal::KILL));
+                status::wait_end(&init);
+            }
+            return Err(error);
+        }
     }
     Ok(())
 }

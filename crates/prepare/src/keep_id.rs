@@ -35,6 +35,11 @@ impl HostUser {
         Self::of((uid, gid), &read("/etc/passwd"), &read("/etc/group"))
     }
 
+    /// Returns a user that is called by its number.
+    pub fn numbered(uid: u32, gid: u32) -> Self {
+        Self::of((uid, gid), "", "")
+    }
+
     /// Returns the user under the ids that it has in the container.
     pub fn called(self, uid: u32, gid: u32) -> Self {
         Self { uid, gid, ..self }

@@ -73,6 +73,9 @@ impl Peers {
         }
         if let IpcMode::Container(name) = &options.ipc {
             let entry = peer(home, name, pod)?;
+            if entry.container.option("ipc") == Some("private") {
+                return Err(SpecError::PrivateIpc(name.clone()).into());
+            }
             peers.ipc = process(&entry);
             let own = entry.container.run_options()?.ipc;
             peers.has_shm = own != IpcMode::None;

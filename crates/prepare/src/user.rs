@@ -85,6 +85,20 @@ pub fn ids(
             home: caller.home.clone().unwrap_or(known.home),
         };
     }
+    if kept(options).is_some() && !keeps {
+        let (uid, gid) = (user.uid, user.gid);
+        let named = if uid == kept_ids(options, home.caller).0 {
+            let (host_uid, host_gid) = tote_images::caller_ids(home.caller);
+            HostUser::look(host_uid, host_gid).called(uid, gid)
+        } else {
+            HostUser::numbered(uid, gid)
+        };
+        let lines = CallerLines::of(&named, (&passwd, &group), options, config);
+        if let Some(home) = &lines.home {
+            user.home.clone_from(home);
+            caller = lines;
+        }
+    }
     Ok(Ids {
         user,
         added_gids,

@@ -110,22 +110,44 @@ fn protocol(what: &str, why: &str) -> Error {
     }
 }
 
-/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, the form of dates that servers must use, into seconds since 1970.
+/// Parses a date of HTTP into seconds since 1970. Servers must use the first of the three forms, and clients must take all
+/// (RFC 9110): `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` and `Sun Nov  6 08:49:37 1994`.
 fn http_date(text: &str) -> Option<i64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (date, time) = match words[..] {
+        [_, day, month, year, time, "GMT"] => ([day, month, year], time),
+        [_, date, time, "GMT"] => {
+            let date: Vec<&str> = date.split('-').collect();
+            (date.try_into().ok()?, time)
+        }
+        [_, month, day, time, year] => ([day, month, year], time),
+        _ => return None,
+    };
+    let [day, month, year] = date;
+    let year = match year.len() {
+        2 => of_this_century(year.parse().ok()?),
+        _ => year.parse().ok()?,
+    };
+    seconds_of((day.parse().ok()?, month, year), time)
+}
+
+/// Completes a year of two digits: one that seems to lie more than 50 years ahead is past (RFC 9110).
+fn of_this_century(year: u16) -> u16 {
+    let now = u16::try_from(1970 + tote_calendar::now().as_secs() / 31_556_952).unwrap_or(u16::MAX);
+    let near = now / 100 * 100 + year;
+    if near > now + 50 { near - 100 } else { near }
+}
+
+fn seconds_of((day, month, year): (u8, &str, u16), time: &str) -> Option<i64> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
-    let rest = text.split_once(", ")?.1.strip_suffix(" GMT")?;
-    let mut words = rest.split(' ');
-    let day: u8 = words.next()?.parse().ok()?;
-    let name = words.next()?;
-    let month = MONTHS.iter().position(|month| *month == name)? + 1;
-    let year: u16 = words.next()?.parse().ok()?;
-    let mut numbers = words.next()?.split(':').map(|number| number.parse::<u8>().ok());
+    let month = MONTHS.iter().position(|known| *known == month)? + 1;
+    let mut numbers = time.split(':').map(|number| number.parse::<u8>().ok());
     let (hour, minute, second) = (numbers.next()??, numbers.next()??, numbers.next()??);
     let sane =
         (1..=31).contains(&day) && (1970..=9999).contains(&year) && hour < 24 && minute < 60 && second < 61;
-    if !sane || words.next().is_some() {
+    if !sane || numbers.next().is_some() {
         return None;
     }
     tote_calendar::seconds_of(&format!(
@@ -143,7 +165,14 @@ mod tests {
             ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777)),
             ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
             ("Tue, 29 Feb 2000 12:00:00 GMT", Some(951_825_600)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", Some(784_111_777)),
+            ("Thursday, 02-Jan-20 03:04:05 GMT", Some(1_577_934_245)),
+            ("Sun Nov  6 08:49:37 1994", Some(784_111_777)),
+            ("Sun Nov 16 08:49:37 1994", Some(784_975_777)),
             ("Sun, 06 Nov 1994 08:49:37", None),
+            ("Sunday, 06-Nov 08:49:37 GMT", None),
+            ("Sun Nov 6 08:49:37 94 GMT x", None),
+            ("Sun, 06 Nov 1994 08:49:37:1 GMT", None),
             ("Sun, 06 Nov 1994 25:49:37 GMT", None),
             ("Sun, 06 Nov 999999999999999999 08:49:37 GMT", None),
             ("", None),

@@ -142,6 +142,18 @@ pub fn start(
     loop {
         match starting.event().map_err(RuntimeError::Wait)? {
             Event::Seccomp(fd) => listener(fd).map_err(RuntimeError::Refused)?,
+            // Only a hook that has run fails so; before the program there are those of one point.
+            Event::Failed {
+                errno: errno @ (Errno::CANCELED | Errno::TIMEDOUT),
+                text,
+                ..
+            } => {
+                return Err(RuntimeError::Hook {
+                    name: "startContainer hook".to_owned(),
+                    errno,
+                    text,
+                });
+            }
             Event::Failed { errno, text, .. } => {
                 return Err(RuntimeError::Step(Step {
                     words: format!("start {program}"),

@@ -143,6 +143,9 @@ impl Step {
             (MountOverlay | MountProc | MountOther | Bind | BindMapped, Errno::XDEV) => {
                 "the kernel refuses mounts on files of /proc, except on a few that only describe the machine"
             }
+            (MountOverlay | MountProc | MountOther | Bind | BindMapped, Errno::ROFS) => {
+                "that place is in what is mounted read-only, and nothing can be made there to mount on: make the file or directory in the source of that mount first"
+            }
             (WriteFile | WriteParameter | Make, Errno::ROFS) => {
                 "unless it is read-only on purpose, overlayfs found no room for a directory of its own: see 'df' and 'df -i' of the state root"
             }

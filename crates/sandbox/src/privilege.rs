@@ -95,16 +95,7 @@ impl Builder<'_> {
             self.check_mapped(process)?;
         }
         let may_set = one_id.is_none() && self.request.facts.setgroups && !self.request.spec.keeps_groups();
-        let groups = may_set.then(|| {
-            // Engines give some groups twice.
-            let mut groups = Vec::with_capacity(user.additional_gids.len());
-            for group in &user.additional_gids {
-                if !groups.contains(group) {
-                    groups.push(*group);
-                }
-            }
-            groups
-        });
+        let groups = may_set.then(|| user.additional_gids.clone());
         Ok(Credentials {
             uid: user.uid,
             gid: user.gid,

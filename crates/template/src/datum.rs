@@ -1,5 +1,6 @@
 //! Values of expressions.
 
+use crate::error::NOTHING;
 use serde_json::{Map, Number, Value};
 use std::rc::Rc;
 
@@ -146,7 +147,7 @@ impl<'a> Datum<'a> {
             Self::Json(_) | Self::Text(_) => "a string",
             Self::Number(_) => "a number",
             Self::Bool(_) => "a boolean",
-            Self::Nil | Self::NoValue | Self::Unset(_) => "nothing",
+            Self::Nil | Self::NoValue | Self::Unset(_) => NOTHING,
             Self::Missing(_) => "what is not there",
         }
     }

@@ -2,6 +2,9 @@
 
 use thiserror::Error;
 
+/// Kind of a value that is null.
+pub(crate) const NOTHING: &str = "nothing";
+
 /// Reason why a template is invalid, or cannot be carried out. Characters count from 1.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -63,7 +66,7 @@ pub enum TemplateError {
         key: String,
     },
     /// The value cannot have members.
-    #[error("{kind} has no field {key:?}")]
+    #[error("{kind} has no field {key:?}{}", if *kind == NOTHING { ": what comes before it in the template is not set here, which {{if}} or {{with}} can ask for" } else { "" })]
     NotAnObject {
         /// Name of the member.
         key: String,

@@ -104,12 +104,12 @@ pub fn containers(home: &Home, entries: &[Entry], wanted: ContainerColumns<'_>) 
     }
 }
 
-/// Sorts by podman's `--sort`; returns whether the key is known. `created` puts the newest first, the default
-/// order.
+/// Sorts by podman's `--sort`; returns whether the key is known. `created` puts the oldest first, as podman
+/// does.
 #[must_use]
 pub fn sort_containers(home: &Home, entries: &mut [Entry], key: &str) -> bool {
     match key {
-        "created" | "runningfor" => entries.sort_by_key(|entry| std::cmp::Reverse(entry.container.created)),
+        "created" | "runningfor" => entries.sort_by_key(|entry| entry.container.created),
         "id" => entries.sort_by(|a, b| a.container.id.as_str().cmp(b.container.id.as_str())),
         "names" => entries.sort_by(|a, b| a.container.display().cmp(b.container.display())),
         "image" => entries.sort_by(|a, b| a.container.image.cmp(&b.container.image)),

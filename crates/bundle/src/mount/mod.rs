@@ -8,6 +8,7 @@ mod volume;
 
 pub use csv::CsvError;
 pub use inherit::{VolumesFrom, VolumesFromError, parse_inherited};
+pub(crate) use option::is_usual_devpts;
 pub use option::{MountOptionError, parse_mount};
 pub use tmpfs::{TmpfsError, parse_tmpfs};
 pub use volume::{VolumeError, parse_volume};

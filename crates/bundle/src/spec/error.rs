@@ -70,6 +70,11 @@ pub enum SpecError {
     /// The container of `--network container:ID` has no process; docker's words.
     #[error("cannot join network of a non running container: {0}")]
     NetworkPeer(String),
+    /// The IPC namespace of a container that keeps it to itself; docker's words.
+    #[error(
+        "cannot join the IPC namespace of container {0}: non-shareable IPC (hint: create that container with --ipc shareable)"
+    )]
+    PrivateIpc(String),
     /// The container of `container:ID` has no process.
     #[error("cannot join the {namespace} namespace of container {peer}: it is not running")]
     Peer {

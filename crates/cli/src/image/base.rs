@@ -1,7 +1,7 @@
 //! `tote image trace` and `tote image bootstrap`.
 
 use crate::home::home;
-use crate::run::absolute_source;
+use crate::run::source::of_volume;
 use crate::tell::{failure, print, print_made, say, warning};
 use crate::words::words;
 use std::process::ExitCode;
@@ -14,10 +14,9 @@ const REASONS: usize = 5;
 pub(crate) fn trace(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut options = RunOptions::default();
     for (option, value) in parsed.own_values() {
-        let value = value.to_string_lossy();
         match option.long {
-            "volume" => options.set("volume", &absolute_source(&value))?,
-            long => options.set(long, &value)?,
+            "volume" => options.set("volume", &of_volume(value)?)?,
+            long => options.set(long, &value.to_string_lossy())?,
         }
     }
     let mut words = words(parsed).into_iter();

@@ -16,6 +16,7 @@ pub(crate) fn present(parsed: &Parsed, home: &Home, image: &str) -> Result<Strin
         None => WhenToPull::Missing,
         Some(when) => when.to_string_lossy().parse()?,
     };
+    super::access::access(parsed).check()?;
     let platform = crate::image::given::platform(parsed)?;
     match tote_engine::wanted(home, image, when, platform.as_ref())? {
         Wanted::Here(name) => Ok(name),

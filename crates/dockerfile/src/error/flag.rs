@@ -24,6 +24,10 @@ pub enum FlagReason {
     },
     #[error("'from' doesn't support variable expansion, define alias stage instead")]
     MountFrom,
+    #[error(
+        "variable expansion is not supported for --from, define a new stage with FROM using ARG from global scope as a workaround"
+    )]
+    From,
     #[error("{0} is not a network mode: give default, none or host")]
     Network(String),
     #[error("security {0:?} is not valid: give sandbox or insecure")]

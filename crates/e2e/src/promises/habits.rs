@@ -105,7 +105,7 @@ fn lists(cx: &Context) -> Result<()> {
         (&[][..], "a b"),
         (&["--sort", "names"], "a b"),
         (&["--sort", "status"], "a b"),
-        (&["--sort", "created"], "a b"),
+        (&["--sort", "created"], "b a"),
         (&["-f", "status=stopped"], "b"),
         (&["-f", "expose=80"], "b"),
         (&["-f", "expose=8080-8081/udp"], "a"),

@@ -22,6 +22,7 @@ mod build;
 mod build_attest;
 mod build_cache;
 mod build_commands;
+mod build_exact;
 mod build_git;
 mod build_mounts;
 mod build_results;
@@ -77,6 +78,7 @@ mod graph_host;
 mod graph_programs;
 mod graph_sources;
 mod habits;
+mod habits_words;
 mod health;
 mod host_image;
 mod image;
@@ -282,6 +284,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     build_git::TESTS,
     build_attest::TESTS,
     build_mounts::TESTS,
+    build_exact::TESTS,
     build_results::TESTS,
     build_rules::TESTS,
     build_commands::TESTS,
@@ -304,6 +307,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     graph_programs::TESTS,
     graph_sources::TESTS,
     habits::TESTS,
+    habits_words::TESTS,
     concurrency::TESTS,
     races::TESTS,
     debug::TESTS,

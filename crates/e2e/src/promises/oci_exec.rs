@@ -384,7 +384,20 @@ fn failing_hooks(cx: &Context) -> Result<()> {
         }
         bundle.nothing_left()?;
     }
-    Ok(())
+    // Engines create and start, and want the same reason.
+    bundle.change(|spec| {
+        let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", "echo why >&2; exit 3"] });
+        spec["hooks"] = json!({ "startContainer": [hook] });
+    })?;
+    bundle.detached(&["create", "c"])?.exits(0)?;
+    let output = bundle.oci(&["start", "c"]).output()?;
+    Bundle::refused(
+        &output,
+        1,
+        &["error running startContainer hook: exit status 3", "why"],
+    )?;
+    bundle.oci(&["delete", "c"]).output()?.exits(0)?;
+    bundle.nothing_left()
 }
 
 fn slow_hook(cx: &Context) -> Result<()> {

@@ -41,7 +41,7 @@ pub(super) const TESTS: &[Test] = &[
         hook_directory,
     ),
     test(
-        "oci_process::a_poststart_hook_that_fails_is_a_warning_of_start",
+        "oci_process::a_poststart_hook_that_fails_ends_a_container_of_1_3",
         &[],
         poststart,
     ),
@@ -265,6 +265,17 @@ fn poststart(cx: &Context) -> Result<()> {
         let hook = |script: &str| json!({ "path": "/bin/sh", "args": ["sh", "-c", script] });
         spec["hooks"]["poststart"] = json!([hook("exit 3"), hook(&format!("echo second > {seen}"))]);
     })?;
+    bundle.detached(&["create", "c"])?.exits(0)?;
+    let output = bundle.oci(&["start", "c"]).output()?;
+    Bundle::refused(&output, 1, &["error running poststart hook #0: exit status 3"])?;
+    bundle.is("c", "stopped")?;
+    bundle.oci(&["delete", "c"]).output()?.exits(0)?;
+    ensure!(
+        !Path::new(&seen).exists(),
+        "the second hook ran after the first had failed"
+    );
+    // The specification had nothing end before.
+    bundle.change(|spec| spec["ociVersion"] = json!("1.2.1"))?;
     bundle.detached(&["create", "c"])?.exits(0)?;
     bundle
         .oci(&["start", "c"])

@@ -82,6 +82,9 @@ pub fn pull(
 ) -> Result<Pulled, ImagesError> {
     let settings = Settings::read()?;
     let name = settings.reference(&request.image)?;
+    if name.familiar_name() == "scratch" {
+        return Err(ImagesError::Scratch);
+    }
     let client = settings.client_for(&name, &request.access)?;
     let store = open_store(home)?;
     let pulled = Pull::new(&client, &store, request, report).and_then(|pull| pull.image(&name));

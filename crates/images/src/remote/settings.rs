@@ -112,6 +112,16 @@ pub(super) fn check(file: &Path) -> Result<(), ImagesError> {
     )
 }
 
+impl Access {
+    /// Checks that the file of `--authfile` can be read, also where no registry is asked.
+    ///
+    /// # Errors
+    /// [`RemoteError::AuthFile`].
+    pub fn check(&self) -> Result<(), ImagesError> {
+        self.authfile.as_deref().map_or(Ok(()), check)
+    }
+}
+
 /// Makes a client for downloads from places other than registries.
 pub fn web_client(access: &Access) -> Result<Client, ImagesError> {
     Settings::read()?.client(access)

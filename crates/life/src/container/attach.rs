@@ -11,11 +11,11 @@ use tote_bundle::ContainerId;
 use tote_monitor::{Attachment, Attendant, Connection, DetachKeys, Parting, Streams};
 use tote_sys::{Errno, best_effort, send_signal};
 
-/// Attaches to a container, until it ends or the user types the detach keys.
+/// Attaches to a container, until it ends; `None` if the user types the detach keys before that.
 ///
 /// # Errors
-/// [`StreamError`], among them [`StreamError::Detached`].
-pub fn attach(home: &Home, wanted: &str, how: &Attaching) -> Result<Finished, EngineError> {
+/// [`StreamError`].
+pub fn attach(home: &Home, wanted: &str, how: &Attaching) -> Result<Option<Finished>, EngineError> {
     let keys = how.keys()?;
     let entry = find_monitored(home, wanted)?;
     match entry.state.status {
@@ -52,8 +52,8 @@ pub fn attach(home: &Home, wanted: &str, how: &Attaching) -> Result<Finished, En
         keys,
         terminal,
     )? {
-        Stay::Detached => Err(StreamError::Detached.into()),
-        Stay::Over(finished) => Ok(finished),
+        Stay::Detached => Ok(None),
+        Stay::Over(finished) => Ok(Some(finished)),
     }
 }
 

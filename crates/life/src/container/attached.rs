@@ -88,6 +88,10 @@ pub fn start_attached(
             };
             run_attached(home, prepared, &how, warn)
         }
-        None => attach(home, wanted, how),
+        // docker's code for those who leave a container that runs on.
+        None => Ok(attach(home, wanted, how)?.unwrap_or(Finished {
+            exit_code: 0,
+            reason: None,
+        })),
     }
 }

@@ -89,7 +89,7 @@ fn outcome_of(ended: &Ended) -> Outcome {
 /// Appends the events of the start of a container.
 pub(super) fn announce_start(home: &Home, container: &Container, state: &State) {
     let mut events = links_of(&container.id, &state.networks, "connect");
-    events.push(container.event("start"));
+    events.push(container.event_by_name(home, "start"));
     append(home, &events);
 }
 
@@ -97,9 +97,11 @@ pub(super) fn announce_start(home: &Home, container: &Container, state: &State) 
 pub(super) fn announce_end(home: &Home, container: &Container, state: &State, networks: &[Endpoint]) {
     let mut events = Vec::new();
     if state.oom_killed {
-        events.push(container.event("oom"));
+        events.push(container.event_by_name(home, "oom"));
     }
-    let died = container.event("die").with("exitCode", state.exit_code);
+    let died = container
+        .event_by_name(home, "die")
+        .with("exitCode", state.exit_code);
     events.push(match state.ended_by {
         Some(by) => died.with("endedBy", by.as_str()),
         None => died,

@@ -470,7 +470,8 @@ impl<'a> Happened<'a> {
     /// Makes an event; other engines' containers have none here.
     fn event(&self, action: &str) -> Option<Event> {
         let entry = self.target.entry.as_ref()?;
-        Some(entry.container.event(action).with("execID", &self.id))
+        let event = entry.container.event_by_name(self.home, action);
+        Some(event.with("execID", &self.id))
     }
 
     fn end(&self, code: u8) {

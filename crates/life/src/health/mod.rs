@@ -144,7 +144,7 @@ pub fn note(
 /// Adds an event about a new status.
 fn report(home: &Home, container: &Container, status: HealthStatus) {
     let action = format!("health_status: {}", status.as_str());
-    append(home, &[container.event(&action)]);
+    append(home, &[container.event_by_name(home, &action)]);
 }
 
 #[cfg(test)]

@@ -142,6 +142,16 @@ impl Container {
         event.with("name", &self.name).with("image", &self.image)
     }
 
+    /// Makes an event as [`Container::event`] does, with the name that the container has now. Who has had the container for some time
+    /// may know an older one.
+    #[must_use]
+    pub fn event_by_name(&self, home: &Home, action: &str) -> Event {
+        match Self::read(home, &self.id) {
+            Ok(Some(now)) if !now.name.is_empty() => self.event(action).with("name", &now.name),
+            _ => self.event(action),
+        }
+    }
+
     /// Reads the record of that id; `None` if it is missing.
     pub fn read(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
         Ok(tote_state::record::read(&home.container(id).join(FILE))?)

@@ -41,9 +41,6 @@ pub enum StreamError {
     /// Invalid detach keys.
     #[error(transparent)]
     Keys(DetachKeysError),
-    /// Detachment by the keys.
-    #[error("cannot read escape sequence")]
-    Detached,
     /// Failed connection to the monitor's socket.
     #[error("cannot connect to the container's monitor")]
     Connect {
