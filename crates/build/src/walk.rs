@@ -221,7 +221,7 @@ impl Walk<'_> {
             mut config,
             id,
             scope,
-            is_new,
+            mut is_new,
             below,
             ..
         } = self.stage(at, last, worker)?;
@@ -233,16 +233,7 @@ impl Walk<'_> {
                 config.rootfs.diff_ids.extend(older);
             }
             config::date(&mut config, below.steps, epoch);
-            let id = worker.keep(&config, last).map_err(BuildError::Result)?;
-            self.done.insert(
-                at,
-                Done {
-                    built: Built { id, config },
-                    scope,
-                    below,
-                },
-            );
-            return Ok(());
+            is_new = true;
         }
         let id = match id {
             Some(base) if !is_new => base,

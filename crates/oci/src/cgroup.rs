@@ -1,5 +1,6 @@
 //! Cgroup of the container: the plan from the spec, and its place.
 
+use crate::specification::is_before_1_3;
 use crate::{GroupError, Id, OciError};
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
@@ -136,14 +137,6 @@ pub(crate) fn device_rules(resources: &mut Resources, root: bool) {
     } else {
         resources.devices.clear();
     }
-}
-
-/// True for a bundle of a version of the specification before 1.3.
-pub(crate) fn is_before_1_3(version: &str) -> bool {
-    let mut numbers = version
-        .split('.')
-        .map(|number| number.parse::<u32>().unwrap_or(0));
-    (numbers.next(), numbers.next()) < (Some(1), Some(3))
 }
 
 /// Takes a limit of 0 processes as unlimited before version 1.3 of the specification, which gave it the kernel's

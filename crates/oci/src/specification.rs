@@ -24,6 +24,14 @@ pub fn specification(rootless: Option<(u32, u32)>) -> Result<String, OciError> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
+/// True for a bundle of a version of the specification before 1.3.
+pub(crate) fn is_before_1_3(version: &str) -> bool {
+    let mut numbers = version
+        .split('.')
+        .map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) < (Some(1), Some(3))
+}
+
 /// Adds a user namespace with one id, the host's network, and no limits.
 fn make_rootless(spec: &mut Spec, (uid, gid): (u32, u32)) {
     let map = |host_id| {

@@ -1,7 +1,7 @@
 //! The command `start`.
 
-use crate::cgroup::is_before_1_3;
 use crate::error::of_birth;
+use crate::specification::is_before_1_3;
 use crate::states::Status;
 use crate::status::{self, status};
 use crate::store::GATE;

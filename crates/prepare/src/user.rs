@@ -72,31 +72,27 @@ pub fn ids(
         user.additional_gids.clear();
     }
     let mut caller = CallerLines::default();
-    if keeps {
+    if kept(options).is_some() {
         let (uid, gid) = kept_ids(options, home.caller);
-        let (host_uid, host_gid) = tote_images::caller_ids(home.caller);
-        let host_user = HostUser::look(host_uid, host_gid).called(uid, gid);
-        caller = CallerLines::of(&host_user, (&passwd, &group), options, config);
-        let known = resolve_user(&format!("{uid}:{gid}"), &passwd, &group)?;
-        user = ResolvedUser {
-            uid,
-            gid,
-            additional_gids: Vec::new(),
-            home: caller.home.clone().unwrap_or(known.home),
-        };
-    }
-    if kept(options).is_some() && !keeps {
-        let (uid, gid) = (user.uid, user.gid);
-        let named = if uid == kept_ids(options, home.caller).0 {
+        let named = if keeps || user.uid == uid {
             let (host_uid, host_gid) = tote_images::caller_ids(home.caller);
-            HostUser::look(host_uid, host_gid).called(uid, gid)
+            HostUser::look(host_uid, host_gid)
         } else {
-            HostUser::numbered(uid, gid)
+            HostUser::numbered(user.uid, user.gid)
         };
-        let lines = CallerLines::of(&named, (&passwd, &group), options, config);
-        if let Some(home) = &lines.home {
+        let ids = if keeps { (uid, gid) } else { (user.uid, user.gid) };
+        caller = CallerLines::of(&named.called(ids.0, ids.1), (&passwd, &group), options, config);
+        if keeps {
+            let known = resolve_user(&format!("{uid}:{gid}"), &passwd, &group)?;
+            user = ResolvedUser {
+                uid,
+                gid,
+                additional_gids: Vec::new(),
+                home: known.home,
+            };
+        }
+        if let Some(home) = &caller.home {
             user.home.clone_from(home);
-            caller = lines;
         }
     }
     Ok(Ids {

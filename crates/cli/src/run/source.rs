@@ -87,10 +87,14 @@ mod tests {
     use super::*;
     use std::os::unix::ffi::OsStrExt as _;
 
+    fn here() -> String {
+        let below = std::path::absolute("x").unwrap();
+        below.parent().unwrap().to_str().unwrap().to_owned()
+    }
+
     #[test]
     fn sources() {
-        let here = std::env::current_dir().unwrap();
-        let here = here.to_str().unwrap();
+        let here = here();
         for (given, expected) in [
             (".:/m", format!("{here}/.:/m")),
             ("..:/m:ro", format!("{here}/..:/m:ro")),
@@ -108,8 +112,7 @@ mod tests {
 
     #[test]
     fn sources_in_fields() {
-        let here = std::env::current_dir().unwrap();
-        let here = here.to_str().unwrap();
+        let here = here();
         for (given, expected) in [
             (
                 "type=bind,src=../a,dst=/m",

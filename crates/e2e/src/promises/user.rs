@@ -55,6 +55,9 @@ fn other_id(cx: &Context) -> Result<()> {
     let found = std::fs::metadata(format!("{dir}/x"))?;
     let owner = std::os::unix::fs::MetadataExt::uid(&found);
     ensure!(owner == rustix::process::geteuid().as_raw(), "{owner}");
+    let others = ["--userns", "keep-id", "-u", "4321:4322"];
+    cx.shell(&others, "whoami; id -gn; echo $HOME")?
+        .prints("4321\n4322\n/\n")?;
     cx.shell(&["--userns", "keep-id:uid=me"], "true")?
         .exits(125)?
         .has_err("keep-id[:uid=ID,gid=ID]")?;
@@ -120,6 +123,12 @@ fn keep_id(cx: &Context) -> Result<()> {
     let root = ["--userns", "keep-id", "-u", "0"];
     cx.shell(&root, "grep -c . /etc/passwd")?
         .prints(&cx.shell(&[], "grep -c . /etc/passwd")?.out())?;
+    // The caller's own number is as good as no option.
+    let gid = rustix::process::getgid().as_raw();
+    for number in [format!("{uid}:{gid}"), uid.to_string()] {
+        run(&["-u", &number])?.prints(&format!("{uid}:/\n/\ngroup\n"))?;
+    }
+    run(&["-w", "/tmp", "-u", &format!("{uid}:{gid}")])?.prints(&format!("{uid}:/tmp\n/tmp\ngroup\n"))?;
     let create = ["create", "--name", "c", "--userns", "keep-id", &cx.image()];
     done(cx, &[&create[..], &["sh", "-c", look]].concat())?;
     for _ in 0..2 {

@@ -89,7 +89,7 @@ fn outcome_of(ended: &Ended) -> Outcome {
 /// Appends the events of the start of a container.
 pub(super) fn announce_start(home: &Home, container: &Container, state: &State) {
     let mut events = links_of(&container.id, &state.networks, "connect");
-    events.push(container.event_by_name(home, "start"));
+    events.push(container.event("start"));
     append(home, &events);
 }
 
