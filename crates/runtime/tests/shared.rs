@@ -49,11 +49,18 @@ fn joined(other: &Child, words: &[&str], way: Way) -> (Event, ExitStatus) {
         executes(words),
     ];
     let mut child = born(&ops, 0, way);
-    let Event::Descended(pid) = child.event().unwrap() else {
-        panic!("no descendant");
+    // A descendant that fails may say so before its maker names it.
+    let mut first = child.event().unwrap();
+    let mut failure = None;
+    if !matches!(first, Event::Descended(_)) {
+        failure = Some(first);
+        first = child.event().unwrap();
+    }
+    let Event::Descended(pid) = first else {
+        panic!("no descendant: {failure:?}, then {first:?}");
     };
     child.descend(pid).unwrap();
-    let event = child.event().unwrap();
+    let event = failure.unwrap_or_else(|| child.event().unwrap());
     (event, ExitStatus::of(child.pidfd.as_fd()).unwrap())
 }
 
