@@ -19,7 +19,7 @@ pub(crate) struct Stage {
     /// Id of the present configuration; `None` for an empty stage on `scratch`.
     pub(crate) id: Option<Digest>,
     pub(crate) scope: Scope,
-    /// What is not of this build.
+    /// The part that is not of this build.
     pub(crate) below: Below,
     /// True if the stage has its own `CMD`.
     pub(crate) has_cmd: bool,

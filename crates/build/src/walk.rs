@@ -150,7 +150,7 @@ impl Beginning {
     }
 }
 
-/// Reads the time at which the result is said to be made. An empty value is none, as in BuildKit.
+/// Reads the time at which the result is said to be made. An empty value counts as no value, as in BuildKit.
 fn epoch(args: &BTreeMap<String, String>) -> Result<Option<Duration>, Fault> {
     let Some(text) = args.get(EPOCH).filter(|text| !text.is_empty()) else {
         return Ok(None);

@@ -6,7 +6,7 @@ use crate::changes::add_layer;
 use crate::{EngineError, ImageFault};
 use std::io::{BufReader, Read, Write};
 use std::time::Duration;
-use tote_archive::{Change, Kind, Limits, Reader, Timestamp, Writer};
+use tote_archive::{Change, Kind, Limits, ReadError, Reader, Timestamp, Writer};
 use tote_image::Digest;
 
 /// Size of the buffers, in bytes.
@@ -22,17 +22,23 @@ impl Building<'_> {
         let mut older = Vec::new();
         for layer in layers {
             let archive = BufReader::with_capacity(BUFFER, self.store.layer_archive(layer)?);
-            older.push(add_layer(self.ingest, |out| clamp(archive, out, latest))?.diff_id);
+            let name = format!("layer {layer}");
+            older.push(add_layer(self.ingest, |out| clamp((archive, &name), out, latest))?.diff_id);
         }
         Ok(older)
     }
 }
 
-fn clamp(archive: impl Read, out: impl Write, latest: Timestamp) -> Result<(), EngineError> {
+/// Copies an archive; `name` is for errors.
+fn clamp((archive, name): (impl Read, &str), out: impl Write, latest: Timestamp) -> Result<(), EngineError> {
     let failed = ImageFault::LayerOutput;
+    let unreadable = |error: ReadError| BuildFault::Source {
+        path: name.to_owned(),
+        source: std::io::Error::other(error),
+    };
     let mut reader = Reader::new(archive, Limits::default());
     let mut writer = Writer::new(out).whole_seconds();
-    while let Some(mut change) = reader.next_change().map_err(BuildFault::Layer)? {
+    while let Some(mut change) = reader.next_change().map_err(unreadable)? {
         if let Change::Add(entry) = &mut change {
             entry.mtime = entry.mtime.min(latest);
         }
@@ -44,7 +50,7 @@ fn clamp(archive: impl Read, out: impl Write, latest: Timestamp) -> Result<(), E
             }
             change => writer.change(change)?,
         }
-        while let Some((_, bytes)) = reader.next_chunk().map_err(BuildFault::Layer)? {
+        while let Some((_, bytes)) = reader.next_chunk().map_err(unreadable)? {
             writer.write_all(bytes).map_err(failed)?;
         }
     }
@@ -77,7 +83,7 @@ mod tests {
         writer.change(&Change::Whiteout(path("gone"))).unwrap();
         writer.finish().unwrap();
         let mut out = Vec::new();
-        clamp(&*bytes, &mut out, Timestamp { secs: 1000, nanos: 0 }).unwrap();
+        clamp((&*bytes, "layer"), &mut out, Timestamp { secs: 1000, nanos: 0 }).unwrap();
         let mut reader = Reader::new(&*out, Limits::default());
         let mut found = Vec::new();
         while let Some(change) = reader.next_change().unwrap() {

@@ -20,9 +20,6 @@ pub enum BuildFault {
     /// Dockerfile or a step of it.
     #[error(transparent)]
     Build(Box<BuildError<EngineError>>),
-    /// Layer that cannot be read again.
-    #[error("cannot read a layer of the result")]
-    Layer(#[source] tote_archive::ReadError),
     /// Archive that cannot be extracted.
     #[error("cannot extract the archive")]
     Extract(#[source] tote_archive::ExtractError),

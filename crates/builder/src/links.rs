@@ -47,7 +47,7 @@ impl Building<'_> {
             return Ok(());
         }
         for source in chosen.iter_mut().filter(|source| source.is_dir) {
-            let Some(base) = below(root, &source.base) else {
+            let Some(base) = below(root, &source.base)? else {
                 continue;
             };
             mark_by(&mut source.items, |item| {
@@ -61,13 +61,15 @@ impl Building<'_> {
     }
 }
 
-/// Returns the path of a directory below a root, without links on the way.
-fn below(root: &OwnedFd, dir: &OwnedFd) -> Option<Vec<u8>> {
-    let path = |fd: &OwnedFd| -> Option<PathBuf> {
-        std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
+/// Returns the path of a directory below a root, without links on the way; `None` for one that has moved out of it.
+fn below(root: &OwnedFd, dir: &OwnedFd) -> Result<Option<Vec<u8>>, EngineError> {
+    let path = |fd: &OwnedFd| {
+        let link = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        std::fs::read_link(&link).map_err(EngineError::file("read", &link))
     };
     let (root, dir) = (path(root)?, path(dir)?);
-    Some(dir.strip_prefix(root).ok()?.as_os_str().as_bytes().to_vec())
+    let rest = dir.strip_prefix(root);
+    Ok(rest.map(|rest| rest.as_os_str().as_bytes().to_vec()).ok())
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ fn begin(parsed: &Parsed, home: &Home, prepared: Prepared, timings: &mut Option<
         Err(error) => not_started(parsed, &error),
         Ok(end) => {
             if !stdout && !stderr {
-                // docker's way: who sees nothing of the container is told which one it was.
+                // docker's way: a caller that sees nothing of the container is told its id.
                 print(&format!("{id}\n"));
             }
             crate::tell::finished(end)

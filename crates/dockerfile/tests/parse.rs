@@ -277,10 +277,6 @@ fn errors_are_dockers() {
             "'from' doesn't support variable expansion, define alias stage instead",
         ),
         (
-            "COPY --from=$X a /x",
-            "variable expansion is not supported for --from, define a new stage with FROM using ARG from global scope as a workaround",
-        ),
-        (
             "COPY \"a b\" /x",
             "a quoted name of COPY ends at a blank: write its arguments as a JSON array, COPY [\"a b\", \"/c\"]",
         ),
@@ -348,6 +344,18 @@ fn errors_are_dockers() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn copies_from_a_variable_are_refused() {
+    let found = Dockerfile::parse("FROM scratch\nCOPY --from=$X a /x")
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        found,
+        "dockerfile parse error on line 2: variable expansion is not supported for --from, define a new stage with FROM using ARG from \
+         global scope as a workaround"
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn times(built: &Built) -> Vec<&str> {
         .collect()
 }
 
-/// What is of the base keeps its time, and an epoch does not make the cache useless.
+/// Steps of the base keep their time, and an epoch does not make the cache useless.
 #[test]
 fn the_result_is_of_the_epoch() {
     let mut memory = memory();

@@ -1,14 +1,15 @@
 //! `--volume`, `--mount` and `--tmpfs`: the mounts that the user asks for.
 
 pub(crate) mod csv;
+mod devpts;
 mod inherit;
 mod option;
 mod tmpfs;
 mod volume;
 
 pub use csv::CsvError;
+pub(crate) use devpts::is_usual_devpts;
 pub use inherit::{VolumesFrom, VolumesFromError, parse_inherited};
-pub(crate) use option::is_usual_devpts;
 pub use option::{MountOptionError, parse_mount};
 pub use tmpfs::{TmpfsError, parse_tmpfs};
 pub use volume::{VolumeError, parse_volume};

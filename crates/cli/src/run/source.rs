@@ -144,9 +144,9 @@ mod tests {
         }
     }
 
-    /// No other directory is made in the place of one whose name is no text.
+    /// No other directory is made in the place of one whose name is not UTF-8.
     #[test]
-    fn what_is_no_text_is_refused() {
+    fn what_is_not_utf_8_is_refused() {
         assert!(of_volume(OsStr::from_bytes(b"/n\xe9:/m")).is_err());
         assert!(of_mount(OsStr::from_bytes(b"type=bind,src=/n\xe9,dst=/m")).is_err());
         assert!(text(OsStr::from_bytes(b"/n\xe9")).is_err());

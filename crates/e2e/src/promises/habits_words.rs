@@ -16,7 +16,7 @@ pub(super) const TESTS: &[Test] = &[
     test("words::who_gives_input_alone_gets_the_id", &[], input_alone),
 ];
 
-/// A directory above or beside is found by its short name; one whose name is no text is refused, and none is made in its place.
+/// A directory above or beside is found by its short name; one whose name is not UTF-8 is refused, and none is made in its place.
 fn sources(cx: &Context) -> Result<()> {
     let image = cx.image();
     let project = cx.scratch().join("project");

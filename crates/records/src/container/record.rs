@@ -142,8 +142,8 @@ impl Container {
         event.with("name", &self.name).with("image", &self.image)
     }
 
-    /// Makes an event as [`Container::event`] does, with the name that the container has now. Who has had the container for some time
-    /// may know an older one.
+    /// Makes an event as [`Container::event`] does, with the name that the container has now: a process that has had the container for
+    /// some time may know an older one.
     #[must_use]
     pub fn event_by_name(&self, home: &Home, action: &str) -> Event {
         match Self::read(home, &self.id) {
