@@ -37,5 +37,6 @@ pub use glob::{GlobError, is_pattern, matches};
 pub use key::{Field, Key};
 pub use mode::{FileMode, ModeChange};
 pub use repository::{Repository, RepositoryError, is_commit, redacted};
-pub use walk::{EPOCH, Named, Options, build, check_plan};
+pub use scope::EPOCH;
+pub use walk::{Named, Options, build, check_plan};
 pub use worker::{Built, CopyStep, Event, Origin, RunStep, StepMount, Worker};

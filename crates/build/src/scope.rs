@@ -11,6 +11,9 @@ const PROXIES: [&str; 5] = ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY"
 /// Prefix of the names of arguments that are for the builder itself.
 const OF_THE_BUILDER: &str = "BUILDKIT_";
 
+/// Argument, and variable of the caller, with the seconds since 1970 at which the result is to be made.
+pub const EPOCH: &str = "SOURCE_DATE_EPOCH";
+
 fn is_proxy(name: &str) -> bool {
     PROXIES.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
 }
@@ -70,7 +73,7 @@ impl Globals {
             !self.asked.contains(*name)
                 && !is_proxy(name)
                 && !name.starts_with(OF_THE_BUILDER)
-                && *name != crate::EPOCH
+                && *name != EPOCH
         };
         self.given.keys().filter(unused).cloned().collect()
     }

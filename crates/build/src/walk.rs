@@ -2,7 +2,7 @@
 
 use crate::key::Key;
 use crate::plan;
-use crate::scope::{Globals, Scope, Wanted};
+use crate::scope::{EPOCH, Globals, Scope, Wanted};
 use crate::stage::{Below, Failed, Stage};
 use crate::worker::{Built, Event, Origin, Worker};
 use crate::{BuildError, Fault, config};
@@ -42,9 +42,6 @@ pub struct Options {
     /// True if files of the result's own layers are no younger than [`EPOCH`] says.
     pub rewrite_timestamp: bool,
 }
-
-/// Argument, and variable of the caller, with the seconds since 1970 at which the result is to be made.
-pub const EPOCH: &str = "SOURCE_DATE_EPOCH";
 
 /// Builds the target, and the stages that it needs.
 ///
