@@ -178,6 +178,9 @@ pub(crate) fn quadlet(parsed: &Parsed) -> ExitCode {
             print(&format!("---{}---\n{}\n", unit.name, unit.text));
         }
     }
+    for text in &outcome.warnings {
+        crate::tell::warning(text);
+    }
     for error in outcome.errors {
         engine_error(&EngineError::from(error));
         code = ExitCode::FAILURE;

@@ -13,7 +13,7 @@ mod service;
 mod syntax;
 mod words;
 
-pub use quadlet::{Installed, Kind, Made, Quadlet, QuadletError, Surroundings};
+pub use quadlet::{Installed, Kind, Made, Quadlet, QuadletError, Surroundings, Unused};
 pub use service::{RESTART_POLICIES, Service, Wishes, exact};
 pub use syntax::{Entry, Line, Section, SyntaxError, UnitFile};
 pub use words::{WordsError, quote, quote_literal, split};

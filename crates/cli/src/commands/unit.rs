@@ -83,12 +83,12 @@ pub(crate) static QUADLET: Command = Command {
     usage: "[OPTIONS] DIR [EARLY LATE]\n--dryrun [OPTIONS]",
     details: "\
 A generator as systemd.generator(7) describes it: writes to DIR a service for each file that describes a container \
-(`.container`), a volume (`.volume`) or a pod (`.pod`), in the syntax and with the keys of podman's quadlets. It is this command as well \
+(`.container`), a volume (`.volume`), a network (`.network`) or a pod (`.pod`), in the syntax and with the keys of podman's quadlets. It is this command as well \
 when it is called by a link named `tote-system-generator` or `tote-user-generator`.
 
 Files are looked for in `/run/tote/systemd`, `/etc/tote/systemd` and `/usr/share/tote/systemd`; a user's in \
 `$XDG_RUNTIME_DIR/tote/systemd`, `~/.config/tote/systemd`, `/etc/tote/systemd/users/UID` and `/etc/tote/systemd/users`; or in \
-the directories of `QUADLET_UNIT_DIRS`. An error of one file does not keep the others.",
+the directories of `QUADLET_UNIT_DIRS`. An error of one file does not keep the others, and a key without effect is told.",
     options: &[&Group {
         title: "",
         options: &[

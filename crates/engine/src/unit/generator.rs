@@ -24,6 +24,8 @@ pub struct QuadletOutcome {
     pub units: Vec<Made>,
     /// Errors of files.
     pub errors: Vec<UnitError>,
+    /// Keys that have no effect, each with its file and line.
+    pub warnings: Vec<String>,
 }
 
 /// Limit of nested directories.
@@ -64,7 +66,7 @@ pub fn generate_quadlets(options: &QuadletOptions) -> QuadletOutcome {
     };
     let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (quadlet, _) in &quadlets {
-        if let Some(pod) = quadlet.pod() {
+        if let Some(pod) = quadlet.pod().filter(|_| quadlet.starts_with_pod()) {
             members
                 .entry(pod.to_owned())
                 .or_default()
@@ -77,12 +79,20 @@ pub fn generate_quadlets(options: &QuadletOptions) -> QuadletOutcome {
         mounts_for: (!options.user).then_some("/var/lib/tote"),
         user: options.user,
         volumes: names(Kind::Volume),
+        networks: names(Kind::Network),
         pods: names(Kind::Pod),
         members,
     };
     for (quadlet, paths) in &quadlets {
         match quadlet.service(&around) {
-            Ok(made) => outcome.units.push(made),
+            Ok(made) => {
+                let told = made.unused.iter().map(|unused| {
+                    let path = paths.get(unused.line.file).cloned().unwrap_or_default();
+                    format!("{}: {unused}", path.display())
+                });
+                outcome.warnings.extend(told);
+                outcome.units.push(made);
+            }
             Err(source) => outcome.errors.push(UnitError::Quadlet {
                 path: paths.get(source.file()).cloned().unwrap_or_default(),
                 source,
@@ -266,6 +276,7 @@ mod tests {
         put(second.join("bad.container"), "[Container]\nImage=i\n");
         put(second.join("bad.container.d/no.conf"), "[Container]\nNo=1\n");
         put(second.join("net.network"), "[Network]\n");
+        put(second.join("no.kube"), "[Kube]\n");
         put(
             second.join("container.d/10.conf"),
             "[Container]\nExec=general\nHostName=h\n",
@@ -300,8 +311,10 @@ mod tests {
         let mut errors: Vec<_> = outcome.errors.iter().map(ToString::to_string).collect();
         errors.sort();
         let bad = second.join("bad.container.d/no.conf").display().to_string();
-        assert_eq!(errors.len(), 2, "{errors:?}");
-        assert_eq!(errors[0], bad);
-        assert!(errors[1].contains("net.network"), "{errors:?}");
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].contains("no.kube"), "{errors:?}");
+        assert_eq!(outcome.warnings.len(), 1, "{:?}", outcome.warnings);
+        assert!(outcome.warnings[0].starts_with(&bad), "{:?}", outcome.warnings);
+        assert!(output.join("net-network.service").metadata().unwrap().is_file());
     }
 }

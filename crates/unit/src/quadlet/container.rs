@@ -7,6 +7,14 @@ use crate::syntax::{Entry, UnitFile};
 
 const SECTION: &str = "Container";
 
+/// Settings of `[Service]` that a file may have otherwise.
+const USUAL: [(&str, &str); 4] = [
+    ("KillMode", "mixed"),
+    ("Delegate", "yes"),
+    ("SuccessExitStatus", "143"),
+    ("SyslogIdentifier", "%N"),
+];
+
 /// Adds the commands that run the container.
 pub(super) fn complete(
     quadlet: &Quadlet,
@@ -44,18 +52,12 @@ pub(super) fn complete(
         }
     }
     options(quadlet, &mut run)?;
+    networks(SECTION, (quadlet, around), unit, &mut run)?;
     user(file, &mut run)?;
     if let Some(entry) = last("Pod") {
         run.extend(["--pod".to_owned(), pod(around, entry, unit)?]);
     }
-    for entry in file.values(SECTION, "Volume") {
-        let volume = volume(quadlet, around, entry, unit)?;
-        run.extend(["--volume".to_owned(), volume]);
-    }
-    for entry in file.values(SECTION, "Mount") {
-        let mount = mount(quadlet, around, entry, unit)?;
-        run.extend(["--mount".to_owned(), mount]);
-    }
+    mounts(quadlet, around, unit, &mut run)?;
     for key in ["PodmanArgs", "ToteArgs"] {
         for entry in file.values(SECTION, key) {
             run.extend(words(entry)?);
@@ -66,26 +68,46 @@ pub(super) fn complete(
         run.extend(words(entry)?);
     }
     unit.add("Service", "ExecStart", line(&run));
+    let exact_name = exact(&name);
+    if let Some(command) = reload(file, &with, &exact_name)? {
+        unit.add("Service", "ExecReload", command);
+    }
     // The container is stopped by its own stop signal, and within its own time.
-    let exact = exact(&name);
-    unit.add("Service", "ExecStop", line(&with(&["stop", "--ignore", &exact])));
+    unit.add(
+        "Service",
+        "ExecStop",
+        line(&with(&["stop", "--ignore", &exact_name])),
+    );
     unit.add(
         "Service",
         "ExecStopPost",
         format!(
             "-{}",
-            line(&with(&["rm", "--force", "--volumes", "--ignore", &exact]))
+            line(&with(&["rm", "--force", "--volumes", "--ignore", &exact_name]))
         ),
     );
-    for (key, value) in [
-        ("KillMode", "mixed"),
-        ("Delegate", "yes"),
-        ("SuccessExitStatus", "143"),
-        ("SyslogIdentifier", "%N"),
-    ] {
+    for (key, value) in USUAL {
         unit.add_missing("Service", key, value);
     }
     Ok(())
+}
+
+/// Returns the command that reloads the container, if there is one.
+fn reload(
+    file: &UnitFile,
+    with: &dyn Fn(&[&str]) -> Vec<String>,
+    name: &str,
+) -> Result<Option<String>, QuadletError> {
+    let (command, signal) = (
+        file.value(SECTION, "ReloadCmd"),
+        file.value(SECTION, "ReloadSignal"),
+    );
+    Ok(match (command, signal) {
+        (Some(entry), Some(_)) => return Err(wrong(entry, "there is a ReloadSignal as well")),
+        (Some(entry), None) => Some(line(&[with(&["exec", name]), words(entry)?].concat())),
+        (None, Some(entry)) => Some(line(&with(&["kill", "--signal", &entry.value, name]))),
+        (None, None) => None,
+    })
 }
 
 fn notify(entry: Option<&Entry>) -> Result<&'static str, QuadletError> {
@@ -162,19 +184,20 @@ fn options(quadlet: &Quadlet, run: &mut Vec<String>) -> Result<(), QuadletError>
             add("env-file", absolute(quadlet, &word));
         }
     }
-    for entry in file.values(SECTION, "Network") {
-        if entry.value.ends_with(".network") {
-            return Err(wrong(
-                entry,
-                "tote has no .network files: make the network with 'tote network create', and give its name",
-            ));
-        }
-        add("network", entry.value.clone());
-    }
     if let Some(entry) = file.value(SECTION, "NoNewPrivileges")
         && truth(entry)?
     {
         add("security-opt", "no-new-privileges".to_owned());
+    }
+    if let Some(entry) = file.value(SECTION, "SecurityLabelDisable")
+        && truth(entry)?
+    {
+        add("security-opt", "label=disable".to_owned());
+    }
+    for (key, option) in [("Mask", "mask"), ("Unmask", "unmask")] {
+        for entry in file.values(SECTION, key) {
+            add("security-opt", format!("{option}={}", entry.value));
+        }
     }
     if let Some(entry) = file.value(SECTION, "SeccompProfile") {
         add("security-opt", format!("seccomp={}", entry.value));
@@ -190,6 +213,39 @@ fn user(file: &UnitFile, run: &mut Vec<String>) -> Result<(), QuadletError> {
         (Some(user), None) => run.extend(["--user".to_owned(), user.value.clone()]),
         (None, Some(group)) => return Err(wrong(group, "there is no User beside it")),
         (None, None) => {}
+    }
+    Ok(())
+}
+
+/// Adds `--network`: the network may be a `.network` file, with options of the container there behind it.
+pub(super) fn networks(
+    section: &str,
+    (quadlet, around): (&Quadlet, &Surroundings<'_>),
+    unit: &mut UnitFile,
+    run: &mut Vec<String>,
+) -> Result<(), QuadletError> {
+    for entry in quadlet.file.values(section, "Network") {
+        let (name, options) = match entry.value.split_once(':') {
+            Some((name, options)) => (name, format!(":{options}")),
+            None => (entry.value.as_str(), String::new()),
+        };
+        let network = match name.strip_suffix(".network") {
+            Some(file) => {
+                let Some(name) = around.networks.get(file) else {
+                    return Err(QuadletError::Unknown {
+                        line: entry.line,
+                        key: entry.key.clone(),
+                        file: name.to_owned(),
+                    });
+                };
+                let service = format!("{}.service", super::Kind::Network.service(file));
+                unit.add("Unit", "Requires", &*service);
+                unit.add("Unit", "After", service);
+                name.as_str()
+            }
+            None => name,
+        };
+        run.extend(["--network".to_owned(), format!("{network}{options}")]);
     }
     Ok(())
 }
@@ -210,6 +266,24 @@ fn pod(around: &Surroundings<'_>, entry: &Entry, unit: &mut UnitFile) -> Result<
     unit.add("Unit", "BindsTo", &*service);
     unit.add("Unit", "After", service);
     Ok(name.clone())
+}
+
+/// Adds volumes and other mounts.
+fn mounts(
+    quadlet: &Quadlet,
+    around: &Surroundings<'_>,
+    unit: &mut UnitFile,
+    run: &mut Vec<String>,
+) -> Result<(), QuadletError> {
+    for entry in quadlet.file.values(SECTION, "Volume") {
+        let volume = volume(quadlet, around, entry, unit)?;
+        run.extend(["--volume".to_owned(), volume]);
+    }
+    for entry in quadlet.file.values(SECTION, "Mount") {
+        let mount = mount(quadlet, around, entry, unit)?;
+        run.extend(["--mount".to_owned(), mount]);
+    }
+    Ok(())
 }
 
 /// Converts `SOURCE:DIR[:OPTIONS]`: the source may be a `.volume` file, or relative to this file.

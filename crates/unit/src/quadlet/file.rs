@@ -13,6 +13,8 @@ pub enum Kind {
     Volume,
     /// `.pod` files.
     Pod,
+    /// `.network` files.
+    Network,
 }
 
 impl Kind {
@@ -24,6 +26,7 @@ impl Kind {
             "container" => Self::Container,
             "volume" => Self::Volume,
             "pod" => Self::Pod,
+            "network" => Self::Network,
             _ => return None,
         };
         (!name.is_empty()).then_some((kind, name))
@@ -33,7 +36,7 @@ impl Kind {
     #[must_use]
     pub fn is_unknown(file_name: &str) -> bool {
         let ending = file_name.rsplit_once('.').map(|(_, ending)| ending);
-        matches!(ending, Some("network" | "kube" | "build" | "image" | "artifact"))
+        matches!(ending, Some("kube" | "build" | "image" | "artifact"))
     }
 
     pub(super) const fn section(self) -> &'static str {
@@ -41,6 +44,7 @@ impl Kind {
             Self::Container => "Container",
             Self::Volume => "Volume",
             Self::Pod => "Pod",
+            Self::Network => "Network",
         }
     }
 
@@ -50,6 +54,7 @@ impl Kind {
             Self::Container => name.to_owned(),
             Self::Volume => behind(name, "-volume"),
             Self::Pod => behind(name, "-pod"),
+            Self::Network => behind(name, "-network"),
         }
     }
 }
@@ -86,25 +91,43 @@ pub struct Surroundings<'a> {
     pub user: bool,
     /// Names of volumes, by the stems of the existing `.volume` files.
     pub volumes: BTreeMap<String, String>,
+    /// Names of networks, by the stems of the existing `.network` files.
+    pub networks: BTreeMap<String, String>,
     /// Names of pods, by the stems of the existing `.pod` files.
     pub pods: BTreeMap<String, String>,
     /// Services of the pods' members, by the same stems.
     pub members: BTreeMap<String, Vec<String>>,
 }
 
+/// Key that has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unused {
+    /// Line of the key.
+    pub line: Line,
+    /// Name of the key.
+    pub key: String,
+    /// Name of the section.
+    pub section: &'static str,
+    /// Another way, or the reason, for a key of podman's.
+    pub advice: Option<&'static str>,
+}
+
+impl std::fmt::Display for Unused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            line, key, section, ..
+        } = self;
+        write!(
+            f,
+            "line {line}: unsupported key {key:?} in [{section}] has no effect"
+        )?;
+        self.advice.map_or(Ok(()), |advice| write!(f, ": {advice}"))
+    }
+}
+
 /// Reason why no service can be made from a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuadletError {
-    /// The section does not have this key.
-    #[error("line {line}: unsupported key {key:?} in [{section}]")]
-    Key {
-        /// Line of the key.
-        line: Line,
-        /// Name of the key.
-        key: String,
-        /// Name of the section.
-        section: &'static str,
-    },
     /// The section itself, or a required key, is missing.
     #[error("missing {0}")]
     Missing(&'static str),
@@ -147,10 +170,7 @@ impl QuadletError {
     pub fn file(&self) -> usize {
         match self {
             Self::Missing(_) => 0,
-            Self::Key { line, .. }
-            | Self::Value { line, .. }
-            | Self::Words { line, .. }
-            | Self::Unknown { line, .. } => line.file,
+            Self::Value { line, .. } | Self::Words { line, .. } | Self::Unknown { line, .. } => line.file,
         }
     }
 }
@@ -166,6 +186,13 @@ impl Quadlet {
     #[must_use]
     pub fn pod(&self) -> Option<&str> {
         self.file.value("Container", "Pod")?.value.strip_suffix(".pod")
+    }
+
+    /// True if the container is started with its pod, which is usual.
+    #[must_use]
+    pub fn starts_with_pod(&self) -> bool {
+        let given = self.file.value("Container", "StartWithPod").map(truth);
+        given.is_none_or(|starts| starts.unwrap_or(true))
     }
 
     /// Returns the default name of the container, volume or pod.
@@ -184,6 +211,7 @@ impl Quadlet {
             Kind::Container => self.file.value("Container", "ContainerName"),
             Kind::Volume => self.file.value("Volume", "VolumeName"),
             Kind::Pod => self.file.value("Pod", "PodName"),
+            Kind::Network => self.file.value("Network", "NetworkName"),
         };
         given.map_or_else(|| self.default_name(), |entry| entry.value.clone())
     }

@@ -1,14 +1,15 @@
-//! Files that describe a container, a volume or a pod, in the syntax of podman's quadlets, and the services made from
+//! Files that describe a container, a volume, a network or a pod, in the syntax of podman's quadlets, and the services made from
 //! them.
 
 mod container;
 mod file;
 mod install;
 mod keys;
+mod network;
 mod pod;
 mod volume;
 
-pub use file::{Kind, Quadlet, QuadletError, Surroundings};
+pub use file::{Kind, Quadlet, QuadletError, Surroundings, Unused};
 pub use install::Installed;
 
 use crate::syntax::UnitFile;
@@ -24,6 +25,8 @@ pub struct Made {
     pub text: String,
     /// Links that `[Install]` asks for.
     pub links: Vec<Installed>,
+    /// Keys of the file that have no effect.
+    pub unused: Vec<Unused>,
 }
 
 impl Quadlet {
@@ -38,19 +41,21 @@ impl Quadlet {
                 Kind::Container => "[Container] section",
                 Kind::Volume => "[Volume] section",
                 Kind::Pod => "[Pod] section",
+                Kind::Network => "[Network] section",
             }));
         }
-        keys::check(self)?;
         let mut unit = self.passed_on(around)?;
         match self.kind {
             Kind::Container => container::complete(self, around, &mut unit)?,
             Kind::Volume => volume::complete(self, around, &mut unit)?,
             Kind::Pod => pod::complete(self, around, &mut unit)?,
+            Kind::Network => network::complete(self, around, &mut unit)?,
         }
         let name = self.service_name();
         Ok(Made {
             links: install::links(&self.file, &name)?,
             text: unit.to_string(),
+            unused: keys::unused(self),
             name,
         })
     }

@@ -1,6 +1,6 @@
 //! Services of `.pod` files.
 
-use super::container::plain;
+use super::container::{networks, plain};
 use super::file::{Quadlet, QuadletError, Surroundings, line, words};
 use super::keys::POD;
 use crate::service::exact;
@@ -35,6 +35,7 @@ pub(super) fn complete(
         &infra,
     ]);
     plain(file, SECTION, POD, &mut create)?;
+    networks(SECTION, (quadlet, around), unit, &mut create)?;
     for key in ["PodmanArgs", "ToteArgs"] {
         for entry in file.values(SECTION, key) {
             create.extend(words(entry)?);

@@ -16,6 +16,7 @@ fn around() -> Surroundings<'static> {
         mounts_for: Some("/var/lib/tote"),
         user: false,
         volumes: [("data".to_owned(), "systemd-data".to_owned())].into(),
+        networks: [("net".to_owned(), "systemd-net".to_owned())].into(),
         pods: [("shop".to_owned(), "systemd-shop".to_owned())].into(),
         members: [("shop".to_owned(), vec!["web.service".to_owned()])].into(),
     }
@@ -168,10 +169,6 @@ fn what_is_refused() {
         ("[Unit]\n", "missing [Container] section"),
         ("[Container]\n", "missing Image"),
         (
-            "[Container]\nImage=i\nGIDMap=80\n",
-            "line 3: unsupported key \"GIDMap\" in [Container]",
-        ),
-        (
             "[Container]\nImage=i\nRootfs=/a\n",
             "line 3: Rootfs: there is an Image as well",
         ),
@@ -186,7 +183,7 @@ fn what_is_refused() {
         ),
         (
             "[Container]\nImage=i\nNetwork=a.network\n",
-            "line 3: Network: tote has no .network files: make the network with 'tote network create', and give its name",
+            "line 3: Network: file a.network not found",
         ),
         (
             "[Container]\nImage=i\nGroup=1\n",
@@ -201,8 +198,8 @@ fn what_is_refused() {
             "line 4: WantedBy: not the name of a unit",
         ),
         (
-            "[Container]\nImage=i\n[Quadlet]\nA=1\n",
-            "line 4: unsupported key \"A\" in [Quadlet]",
+            "[Container]\nImage=i\nReloadCmd=a\nReloadSignal=HUP\n",
+            "line 3: ReloadCmd: there is a ReloadSignal as well",
         ),
     ] {
         let error = quadlet("a.container", text).service(&around()).unwrap_err();
@@ -216,5 +213,81 @@ fn which_files_there_are() {
     assert_eq!(Kind::of("a.volume"), Some((Kind::Volume, "a")));
     assert_eq!(Kind::of(".container"), None);
     assert_eq!(Kind::of("a.service"), None);
-    assert!(Kind::is_unknown("a.network") && !Kind::is_unknown("a.conf"));
+    assert!(Kind::is_unknown("a.kube") && !Kind::is_unknown("a.conf"));
+}
+
+/// Each key gives its option; what has no effect is told, and the rest works.
+#[test]
+fn keys_as_they_are_found() {
+    for (text, expected) in [
+        (
+            "Secret=key,type=env,target=KEY",
+            "--secret key,type=env,target=KEY",
+        ),
+        ("Timezone=Europe/Zurich", "--tz Europe/Zurich"),
+        ("Network=net.network", "--network systemd-net"),
+        (
+            "Network=net.network:ip=10.1.2.3,alias=a",
+            "--network systemd-net:ip=10.1.2.3,alias=a",
+        ),
+        ("Network=host", "--network host"),
+        ("NetworkAlias=a b", "--network-alias a --network-alias b"),
+        ("IP=10.1.2.3", "--ip 10.1.2.3"),
+        ("HealthOnFailure=kill", "--health-on-failure kill"),
+        ("SecurityLabelDisable=true", "--security-opt label=disable"),
+        ("Mask=/proc/a:/proc/b", "--security-opt mask=/proc/a:/proc/b"),
+        ("UIDMap=0:1:9", "--uidmap 0:1:9"),
+        ("EnvironmentHost=yes", "--env-host=true"),
+    ] {
+        let file = quadlet("a.container", &format!("[Container]\nImage=i\n{text}\n"));
+        let made = file.service(&around()).unwrap();
+        assert!(
+            made.text.contains(&format!(" {expected} i\n")),
+            "{text}: {}",
+            made.text
+        );
+        assert_eq!(made.unused, [], "{text}");
+    }
+    let text =
+        "[Container]\nImage=i\nAutoUpdate=registry\nHealthStartupCmd=true\nColour=red\n[Quadlet]\nA=1\n";
+    let made = quadlet("a.container", text).service(&around()).unwrap();
+    assert!(made.text.contains(" i\n"), "{}", made.text);
+    let told: Vec<_> = made.unused.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(
+        told[0]
+            .starts_with("line 3: unsupported key \"AutoUpdate\" in [Container] has no effect: tote updates")
+    );
+    assert_eq!(
+        told[2],
+        "line 5: unsupported key \"Colour\" in [Container] has no effect"
+    );
+    assert_eq!(
+        told[3],
+        "line 7: unsupported key \"A\" in [Quadlet] has no effect"
+    );
+}
+
+#[test]
+fn a_network() {
+    let text = "[Network]\nSubnet=10.1.2.0/24\nInternal=true\nOptions=mtu=1400\nDisableDNS=true\n";
+    let made = quadlet("net.network", text).service(&around()).unwrap();
+    assert_eq!(made.name, "net-network.service");
+    let expected = "ExecStart=/usr/bin/tote network create --ignore --internal=true --opt mtu=1400 --subnet 10.1.2.0/24 \
+                    systemd-net\nType=oneshot\n";
+    assert!(made.text.contains(expected), "{}", made.text);
+    assert_eq!(made.unused.len(), 1);
+    let member = quadlet("web.container", "[Container]\nImage=i\nNetwork=net.network\n");
+    let made = member.service(&around()).unwrap();
+    let tied = "Requires=net-network.service\nAfter=net-network.service\n";
+    assert!(made.text.contains(tied), "{}", made.text);
+}
+
+#[test]
+fn a_volume_of_a_disk() {
+    let text = "[Volume]\nDriver=local\nType=ext4\nDevice=/dev/x\nOptions=ro\nUser=7\nCopy=true\n";
+    let made = quadlet("data.volume", text).service(&around()).unwrap();
+    let expected =
+        " volume create --driver local --opt type=ext4 --opt device=/dev/x --opt o=ro,uid=7 systemd-data\n";
+    assert!(made.text.contains(expected), "{}", made.text);
 }

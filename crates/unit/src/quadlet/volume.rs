@@ -22,6 +22,23 @@ pub(super) fn complete(
             create.extend(["--label".to_owned(), word]);
         }
     }
+    if let Some(entry) = file.value(SECTION, "Driver") {
+        create.extend(["--driver".to_owned(), entry.value.clone()]);
+    }
+    for (key, option) in [("Type", "type"), ("Device", "device")] {
+        if let Some(entry) = file.value(SECTION, key) {
+            create.extend(["--opt".to_owned(), format!("{option}={}", entry.value)]);
+        }
+    }
+    let mut options = Vec::new();
+    for (key, option) in [("Options", ""), ("User", "uid="), ("Group", "gid=")] {
+        if let Some(entry) = file.value(SECTION, key) {
+            options.push(format!("{option}{}", entry.value));
+        }
+    }
+    if !options.is_empty() {
+        create.extend(["--opt".to_owned(), format!("o={}", options.join(","))]);
+    }
     for key in ["PodmanArgs", "ToteArgs"] {
         for entry in file.values(SECTION, key) {
             create.extend(words(entry)?);
