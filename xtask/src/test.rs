@@ -5,6 +5,7 @@
 //! an unprivileged user, since rootless containers are the other half of the engine. If no kind of test was chosen,
 //! a sample of faults comes last.
 
+mod clients;
 mod e2e;
 mod kernel;
 mod packages;

@@ -78,7 +78,8 @@ impl HealthOptions {
             "health-interval" => check.interval = time(value)?,
             "health-timeout" => check.timeout = time(value)?,
             "health-start-period" => check.start_period = time(value)?,
-            "health-start-interval" => check.start_interval = time(value)?,
+            // podman-compose has docker's start_interval in this option of podman's.
+            "health-start-interval" | "health-startup-interval" => check.start_interval = time(value)?,
             "health-retries" => check.retries = retries(value)?,
             "health-on-failure" => {
                 self.on_failure = match value {
@@ -97,12 +98,31 @@ impl HealthOptions {
 }
 
 fn test(line: &str) -> Vec<String> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     match line {
         "" => Vec::new(),
         // podman's spelling of --no-healthcheck.
-        "none" => vec!["NONE".to_owned()],
-        line => vec!["CMD-SHELL".to_owned(), line.to_owned()],
+        "none" => words(&["NONE"]),
+        line => of_json(line).unwrap_or_else(|| words(&["CMD-SHELL", line])),
     }
+}
+
+/// Parses podman's JSON list: several words are a program and its arguments, a single one is for a shell, and the first may say which
+/// it is, as in a Dockerfile. No shell could execute such a line.
+fn of_json(line: &str) -> Option<Vec<String>> {
+    let mut words: Vec<String> = serde_json::from_str(line).ok()?;
+    let kind = match words.first()?.to_uppercase().as_str() {
+        "NONE" => return Some(vec!["NONE".to_owned()]),
+        kind @ ("CMD" | "CMD-SHELL") if words.len() > 1 => {
+            let kind = kind.to_owned();
+            words.remove(0);
+            kind
+        }
+        _ if words.len() == 1 => "CMD-SHELL".to_owned(),
+        _ => "CMD".to_owned(),
+    };
+    words.insert(0, kind);
+    Some(words)
 }
 
 fn time(text: &str) -> Result<u64, HealthError> {
@@ -130,6 +150,26 @@ mod tests {
         }
         options.set("health-timeout", "0").unwrap();
         assert!(options.set("health-retries", "-1").is_err());
+    }
+
+    #[test]
+    fn commands() {
+        for (given, expected) in [
+            ("true", &["CMD-SHELL", "true"][..]),
+            ("[ -f /x ]", &["CMD-SHELL", "[ -f /x ]"]),
+            ("none", &["NONE"]),
+            (r#"["NONE"]"#, &["NONE"]),
+            (r#"["test -f /x"]"#, &["CMD-SHELL", "test -f /x"]),
+            (r#"["test","-f","/x"]"#, &["CMD", "test", "-f", "/x"]),
+            (r#"["CMD-SHELL","test -f /x"]"#, &["CMD-SHELL", "test -f /x"]),
+            (r#"["CMD","test","x"]"#, &["CMD", "test", "x"]),
+            ("[]", &["CMD-SHELL", "[]"]),
+            ("[1]", &["CMD-SHELL", "[1]"]),
+        ] {
+            let mut options = RunOptions::default();
+            options.set("health-cmd", given).unwrap();
+            assert_eq!(options.health.check.test, expected, "{given}");
+        }
     }
 
     #[test]

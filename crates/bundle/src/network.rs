@@ -157,6 +157,9 @@ impl FromStr for NetworkMode {
                 .map(Self::Container)
                 .ok_or_else(form);
         }
+        if let Some(text) = of_podman(text) {
+            return text.parse();
+        }
         let attachment = if text.contains('=') {
             long_form(text)?
         } else {
@@ -275,6 +278,28 @@ fn long_form(text: &str) -> Result<NetworkAttachment, NetworkModeError> {
     Ok(NetworkAttachment { network, ..rest })
 }
 
+/// Writes podman's `NAME:alias=a,ip=ADDRESS` in docker's long form; `None` if the text has another form.
+fn of_podman(text: &str) -> Option<String> {
+    let (name, fields) = text.split_once(':')?;
+    if name.contains('=') || !fields.contains('=') {
+        return None;
+    }
+    let mut long = format!("name={name}");
+    for field in fields.split(',') {
+        long += &match field.split_once('=') {
+            // podman takes and ignores names in the network that has no names.
+            Some(("alias", _)) if name == DEFAULT_NETWORK => continue,
+            Some(("ip", address)) if address.contains(':') => format!(",ip6={address}"),
+            Some(("mac", address)) => format!(",mac-address={address}"),
+            Some(("interface_name", link)) => {
+                format!(",driver-opt=com.docker.network.endpoint.ifname={link}")
+            }
+            _ => format!(",{field}"),
+        };
+    }
+    Some(long)
+}
+
 /// Parses a hardware address: six bytes of two hexadecimal digits, between colons or dashes. A multicast address is
 /// refused.
 fn mac(text: &str) -> Option<[u8; 6]> {
@@ -315,6 +340,31 @@ mod tests {
         );
         assert_eq!(addresses.within(&[]), Err(NetworkModeError::Nowhere("ip")));
         assert_eq!(FirstAddresses::default().within(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn podmans_form() {
+        for (given, expected) in [
+            ("web", None),
+            ("container:web", None),
+            ("name=web,driver-opt=a:b=c", None),
+            ("web:alias=a,alias=b", Some("name=web,alias=a,alias=b")),
+            ("bridge:alias=a", Some("name=bridge")),
+            (
+                "web:ip=10.1.2.3,ip=fd00::2,mac=02:42:0a:01:02:03",
+                Some("name=web,ip=10.1.2.3,ip6=fd00::2,mac-address=02:42:0a:01:02:03"),
+            ),
+            (
+                "web:interface_name=eth7",
+                Some("name=web,driver-opt=com.docker.network.endpoint.ifname=eth7"),
+            ),
+        ] {
+            assert_eq!(of_podman(given).as_deref(), expected, "{given}");
+            if let Some(long) = expected {
+                assert_eq!(given.parse::<NetworkMode>(), long.parse(), "{given}");
+            }
+        }
+        assert!("web:beauty=a".parse::<NetworkMode>().is_err());
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct RunOptions {
     pub entrypoint: Option<String>,
     /// `--volume`, `--mount` and `--tmpfs`, in order.
     pub mounts: Vec<MountRequest>,
+    /// `--requires`: names or ids of containers that are started first.
+    pub requires: Vec<String>,
     /// `--volumes-from`, in order. The caller looks up the mounts of these containers and adds them to
     /// [`Self::mounts`].
     pub volumes_from: Vec<VolumesFrom>,
@@ -212,6 +214,11 @@ fn signal_text(value: &str) -> Result<String, ValueError> {
     Ok(value.to_owned())
 }
 
+/// Splits a list with commas, as podman accepts it.
+fn words(value: &str) -> Result<Vec<String>, ValueError> {
+    value.split(',').map(|word| Ok(not_empty(word)?)).collect()
+}
+
 /// Parses a value of `--slim-fallback`: a boolean, or the id that the caller has filled in.
 fn fallback(value: &str) -> Result<Option<String>, ValueError> {
     if value.starts_with("sha256:") {
@@ -324,6 +331,7 @@ impl RunOptions {
             "label" => self.labels.extend([parse_label(value)?]),
             "label-file" => self.label_files.push(not_empty(value)?),
             "annotation" => self.annotations.extend([parse_key_value(value)?]),
+            "requires" => self.requires.extend(words(value)?),
             "restart" => self.restart = value.parse()?,
             "sdnotify" => self.sdnotify = value.parse()?,
             "detach" => self.detach = parse_boolean(value)?,

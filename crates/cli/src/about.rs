@@ -14,6 +14,11 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Runs `tote` without a command.
 pub(crate) fn itself(parsed: &Parsed) -> ExitCode {
     if parsed.flag("version") {
+        if crate::podman::is_called_so() {
+            // Programs search the line for podman's name, and take its last word for the version.
+            let podmans = crate::podman::VERSION;
+            return print(&format!("podman version {podmans}\n"));
+        }
         return print(&format!("tote version {VERSION}\n"));
     }
     crate::tell::help(parsed)
@@ -37,9 +42,19 @@ pub(crate) fn help(parsed: &Parsed) -> ExitCode {
 
 pub(crate) fn version(parsed: &Parsed) -> ExitCode {
     let own = json!({ "version": VERSION, "oci": tote_engine::OCI_VERSION, "arch": std::env::consts::ARCH });
+    let version = followed();
     match parsed.value("format") {
-        Some(format) => show(format, &own, &tote_view::version_details(VERSION)),
-        None => print(&tote_view::version_text(VERSION)),
+        Some(format) => show(format, &own, &tote_view::version_details(version)),
+        None => print(&tote_view::version_text(version)),
+    }
+}
+
+/// The version that programs ask for: podman's where they call this one podman, else this program's own.
+fn followed() -> &'static str {
+    if crate::podman::is_called_so() {
+        crate::podman::VERSION
+    } else {
+        VERSION
     }
 }
 
@@ -49,7 +64,7 @@ pub(crate) fn info(parsed: &Parsed) -> ExitCode {
         Err(error) => return engine_error(&error),
     };
     let report = tote_engine::look_at_machine(&home);
-    let dockers = tote_view::machine_details(&report, &MachineFacts::look(&home), VERSION);
+    let dockers = tote_view::machine_details(&report, &MachineFacts::look(&home), followed());
     match (serde_json::to_value(&report), parsed.value("format")) {
         (Ok(own), Some(format)) => show(format, &own, &dockers),
         (Ok(own), None) => print(&machine_text(&own, &dockers)),

@@ -39,6 +39,11 @@ impl From<EngineError> for Failed {
 }
 
 pub(crate) fn build(parsed: &Parsed) -> ExitCode {
+    if let Some(file) = parsed.value("logfile")
+        && let Err(error) = tote_engine::send_output(file.as_ref(), true)
+    {
+        return engine_error(&error);
+    }
     match run(parsed) {
         Ok(code) => code,
         Err(Failed::Usage(error)) => crate::tell::usage_error(&error),
@@ -296,6 +301,7 @@ fn request(parsed: &Parsed) -> Result<BuildRequest, Failed> {
     let annotations = parsed.texts("annotation")?.into_iter();
     let annotations = annotations.map(tote_engine::parse_annotation);
     let pull = match parsed.text("pull")? {
+        _ if parsed.flag("pull-never") => WhenToPull::Never,
         None | Some("false") => WhenToPull::Missing,
         Some("true" | "newer") => WhenToPull::Always,
         Some(when) => when

@@ -279,6 +279,9 @@ pub(crate) fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineErr
     }
     let (force, ignore) = (parsed.flag("force"), parsed.flag("ignore"));
     let spared = spare_newer(home, parsed, &mut wanted);
+    if parsed.flag("depend") {
+        wanted = depending(home, wanted)?;
+    }
     if let Some(timeout) = stop_timeout(parsed)? {
         if !force {
             // podman's words.
@@ -301,6 +304,15 @@ pub(crate) fn remove(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineErr
     Ok(tell_left(&spared).unwrap_or(code))
 }
 
+/// Puts the containers that depend on others before them. A name of none stays, so that it is reported.
+fn depending(home: &Home, wanted: Vec<String>) -> Result<Vec<String>, EngineError> {
+    let mut all = container::dependents(home, &wanted)?;
+    // absence: the removal reports what is wrong with it
+    let missing = |name: &String| container::find(home, name).is_err();
+    all.extend(wanted.into_iter().filter(missing));
+    Ok(all)
+}
+
 /// Takes the containers of a newer tote out of a selection: they are removed only if they are named.
 fn spare_newer(home: &Home, parsed: &Parsed, wanted: &mut Vec<String>) -> Vec<EngineError> {
     let mut spared = Vec::new();
@@ -318,10 +330,28 @@ fn spare_newer(home: &Home, parsed: &Parsed, wanted: &mut Vec<String>) -> Vec<En
 
 pub(crate) fn wait(home: &Home, parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut code = ExitCode::SUCCESS;
+    let mut conditions = Vec::new();
+    for word in crate::words::values(parsed, "condition") {
+        let known = tote_engine::CONDITIONS.iter().find(|(name, _)| *name == word);
+        let Some((_, condition)) = known else {
+            let names = tote_engine::CONDITIONS.map(|(name, _)| name).join(", ");
+            return Err(EngineError::Usage(format!("--condition {word}: give {names}")));
+        };
+        conditions.push(*condition);
+    }
     for wanted in words(parsed) {
-        match container::wait(home, &wanted) {
+        let waited = if conditions.is_empty() {
+            container::wait(home, &wanted)
+        } else {
+            tote_engine::wait_until(home, &wanted, &conditions)
+        };
+        match waited {
             Ok(status) => {
                 print(&format!("{status}\n"));
+            }
+            Err(error) if parsed.flag("ignore") && error.is_missing_container() => {
+                // podman's word for it.
+                print("-1\n");
             }
             Err(error) => code = engine_error(&error),
         }

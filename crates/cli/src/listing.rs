@@ -24,7 +24,15 @@ pub(crate) fn show(listing: &Listing, parsed: &Parsed) -> ExitCode {
 pub(crate) fn text(listing: &Listing, parsed: &Parsed) -> Result<String, ExitCode> {
     let format = parsed.setting("format");
     let format = format.as_deref().and_then(std::ffi::OsStr::to_str);
+    let names_fields = format.is_some_and(|format| format.contains("{{") && !format.contains("json"));
     let format = Format::parse(format.unwrap_or("table")).map_err(|error| refused(&error, 1))?;
+    if names_fields && !listing.also.is_empty() {
+        return listing
+            .clone()
+            .with_podmans_fields()
+            .formatted(&format)
+            .map_err(|error| refused(&error, 1));
+    }
     listing.formatted(&format).map_err(|error| refused(&error, 1))
 }
 
@@ -44,7 +52,12 @@ pub(crate) fn describe(parsed: &Parsed, found: &[Value]) -> ExitCode {
     let done = match format.map(str::trim) {
         None | Some("") => serde_json::to_string_pretty(found).map(|text| text + "\n"),
         Some("json") => serde_json::to_string(found).map(|text| text + "\n"),
-        Some(template) => return render(template, found),
+        Some(template) if template.contains("json") => return render(template, found),
+        Some(template) => {
+            let with_podmans = |of| tote_view::with_podmans_fields(of, template);
+            let found: Vec<Value> = found.iter().map(with_podmans).collect();
+            return render(template, &found);
+        }
     };
     match done {
         Ok(text) => print(&text),

@@ -35,6 +35,7 @@ mod network;
 mod oci;
 mod output;
 mod pod;
+mod podman;
 mod pool;
 mod remote;
 mod run;
@@ -112,6 +113,11 @@ fn execute(parsed: &Parsed) -> ExitCode {
         && let Err(code) = global::check(parsed)
     {
         return code;
+    }
+    if parsed.flag("noout")
+        && let Err(error) = tote_engine::send_output("/dev/null".as_ref(), false)
+    {
+        return engine_error(&error);
     }
     parsed.execute()
 }

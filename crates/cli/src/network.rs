@@ -13,7 +13,7 @@ use tote_engine::{
     ConnectFault, ConnectRequest, EngineError, NetworkFault, NetworkRequest, NetworkSelection,
 };
 use tote_options::Parsed;
-use tote_view::id_of_network;
+use tote_view::{Listing, id_of_network};
 
 /// Parses words such as `KEY=VALUE`; a word without `=` has an empty value.
 fn pairs(parsed: &Parsed, option: &str) -> BTreeMap<String, String> {
@@ -40,7 +40,11 @@ pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         labels: pairs(parsed, "label"),
         options: pairs(parsed, "opt"),
     };
-    let id = tote_engine::create_network(&home(parsed)?, &request)?;
+    let home = home(parsed)?;
+    if parsed.flag("ignore") && tote_engine::has_network(&home, &request.name)? {
+        return Ok(print(&format!("{}\n", request.name)));
+    }
+    let id = tote_engine::create_network(&home, &request)?;
     Ok(print_made(&id, "the network is"))
 }
 
@@ -61,7 +65,11 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let ids = rows.iter().map(|row| format!("{}\n", id_of_network(row, whole)));
         return Ok(print(&ids.collect::<String>()));
     }
-    Ok(show(&tote_view::networks(&rows, whole), parsed))
+    let listing = Listing {
+        no_heading: parsed.flag("noheading"),
+        ..tote_view::networks(&rows, whole)
+    };
+    Ok(show(&listing, parsed))
 }
 
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {

@@ -15,7 +15,8 @@ use tote_engine::{
 use tote_options::Parsed;
 
 /// Options that this command handles itself; all others are passed to the engine by their names.
-pub(crate) const OURS: [&str; 17] = [
+pub(crate) const OURS: [&str; 18] = [
+    "conmon-pidfile",
     "rootfs",
     "rmi",
     "detach-keys",
@@ -182,13 +183,20 @@ fn first(parsed: &Parsed) -> String {
         .unwrap_or_default()
 }
 
-/// Writes `--pidfile`.
+/// Writes `--pidfile` and `--conmon-pidfile`.
 fn note_process(parsed: &Parsed, home: &Home, id: &ContainerId) -> Result<(), EngineError> {
-    let Some(path) = parsed.value("pidfile") else {
-        return Ok(());
-    };
-    let pid = container::open(home, id)?.map_or(0, |entry| entry.state.pid());
-    Ok(WholeFile::put("pidfile", path.as_ref(), &pid.to_string())?)
+    for option in ["pidfile", "conmon-pidfile"] {
+        let Some(path) = parsed.value(option) else {
+            continue;
+        };
+        let state = container::open(home, id)?.map(|entry| entry.state);
+        let pid = state.map_or(0, |state| match state.monitor {
+            Some(monitor) if option == "conmon-pidfile" => monitor.pid,
+            _ => state.pid(),
+        });
+        WholeFile::put(option, path.as_ref(), &pid.to_string())?;
+    }
+    Ok(())
 }
 
 /// Chooses the streams to attach: those of `-a`, or docker's default.

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::process::ExitCode;
 use tote_engine::{ArchiveError, EngineError, VolumeSelection};
 use tote_options::Parsed;
-use tote_view::size;
+use tote_view::{Listing, size};
 
 pub(crate) fn create(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let labels: BTreeMap<String, String> = values(parsed, "label")
@@ -84,7 +84,11 @@ pub(crate) fn list(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let names = rows.iter().map(|row| format!("{}\n", row.name));
         return Ok(print(&names.collect::<String>()));
     }
-    Ok(show(&tote_view::volumes(&rows), parsed))
+    let listing = Listing {
+        no_heading: parsed.flag("noheading"),
+        ..tote_view::volumes(&rows)
+    };
+    Ok(show(&listing, parsed))
 }
 
 pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
@@ -97,6 +101,17 @@ pub(crate) fn inspect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
 
 pub(crate) fn remove(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let home = home(parsed)?;
+    if parsed.flag("all") != words(parsed).is_empty() {
+        let text = "give either volumes or --all";
+        return Err(EngineError::Usage(text.to_owned()));
+    }
+    if parsed.flag("all") {
+        tote_engine::enter_ids(&home)?;
+        let pruned = tote_engine::prune_volumes(&home, true, &[])?;
+        let removed = pruned.removed.iter().map(|name| format!("{name}\n"));
+        let printed = print(&removed.collect::<String>());
+        return Ok(tell_left(&pruned.errors).unwrap_or(printed));
+    }
     Ok(each_named(parsed, |name| {
         tote_engine::remove_volume(&home, name, parsed.flag("force"))?;
         Ok(format!("{name}\n"))

@@ -61,6 +61,8 @@ pub(crate) enum Need {
     GuestKernel,
     /// Server of directories for virtual machines.
     Virtiofsd,
+    /// Third party's program beside this one, in the directory of that name; `cargo xtask test` fetches it from its registry.
+    Client(&'static str),
 }
 
 /// Returns the path of a tote that tests can kill at fault points.
@@ -71,6 +73,12 @@ pub(crate) fn mortal() -> Option<PathBuf> {
 /// Returns the path of an unpacked package with a kernel for virtual machines.
 pub(crate) fn guest_kernel() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.with_file_name("guest-kernel"))
+}
+
+/// Returns the directory of a third party's program.
+pub(crate) fn client(name: &str) -> Option<PathBuf> {
+    let clients = std::env::current_exe().ok()?.with_file_name("clients");
+    Some(clients.join(name)).filter(|path| path.is_dir())
 }
 
 impl Need {
@@ -104,6 +112,7 @@ impl Need {
             Self::Virtiofsd => ["/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd"]
                 .iter()
                 .any(|path| Path::new(path).exists()),
+            Self::Client(name) => client(name).is_some(),
             Self::GuestKernel => guest_kernel().is_some_and(|path| path.join("boot").is_dir()),
         }
     }
@@ -153,6 +162,7 @@ impl fmt::Display for Need {
             Self::LocalOfRoot => write!(f, "local-of-root: a /usr/local/etc of root's"),
             Self::FaultPoints => write!(f, "fault points: tote-mortal beside tote-e2e"),
             Self::Virtiofsd => write!(f, "virtiofsd: the server of directories for virtual machines"),
+            Self::Client(name) => write!(f, "client:{name}"),
             Self::GuestKernel => write!(f, "guest-kernel: a kernel's package, unpacked beside tote-e2e"),
         }
     }

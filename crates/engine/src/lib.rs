@@ -37,13 +37,13 @@ pub use container::{LifeError, StartError};
 pub use copy::{Copied, CopyError, CopyRequest, CopyStreams, PlaceError, TransferFault, copy};
 pub use guest::guest_init;
 pub use look::{
-    ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject, LookError, ObjectKind,
-    Selection, container_size, driver_of, events, inspect_object, moment, network_of, networks_of,
-    port_keeper, ports, published, select, status_word,
+    CONDITIONS, Condition, ContainerDetails, ContainerFiles, ContainerSize, EventSelection, InspectedObject,
+    LookError, ObjectKind, Selection, container_size, driver_of, events, inspect_object, moment, network_of,
+    networks_of, port_keeper, ports, published, select, status_word, wait_until,
 };
 pub use machine::{
     MachineFacts, MachineMemory, MachineReport, bundle_in_machine, kernel_release, look as look_at_machine,
-    process_in_machine,
+    process_in_machine, send_output,
 };
 pub use mounted::{MountRow, mount, mounts, unmount};
 pub use network::{

@@ -64,6 +64,9 @@ pub fn prepare_from(
     if let (Some(pod), false) = (&request.options.pod, dry) {
         crate::pod::ensure(home, pod, container::start_alone)?;
     }
+    if !dry {
+        container::start_required(home, &request.options.requires, container::start_alone)?;
+    }
     let options = &request.options;
     if dry {
         let (id, name) = (new_id()?, options.name.as_ref().map(ToString::to_string));

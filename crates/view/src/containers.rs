@@ -99,8 +99,8 @@ pub fn containers(home: &Home, entries: &[Entry], wanted: ContainerColumns<'_>) 
         headings: HEADINGS,
         rows,
         methods,
-        no_heading: false,
         columns,
+        ..Listing::default()
     }
 }
 

@@ -21,6 +21,7 @@ pub fn history(ids: &[String], steps: &[HistoryRow], whole: bool, human: bool) -
             "Comment": one_line(&step.comment),
         })
     });
+    let rows: Vec<_> = lines.collect();
     Listing {
         headings: &[
             ("ID", "IMAGE"),
@@ -31,7 +32,11 @@ pub fn history(ids: &[String], steps: &[HistoryRow], whole: bool, human: bool) -
             ("Comment", "COMMENT"),
         ],
         columns: "{{.ID}}\t{{.CreatedSince}}\t{{.CreatedBy}}\t{{.Size}}\t{{.Comment}}".to_owned(),
-        rows: lines.collect(),
+        also: rows
+            .iter()
+            .map(|row| json!({ "Created": row["CreatedSince"] }))
+            .collect(),
+        rows,
         ..Listing::default()
     }
 }

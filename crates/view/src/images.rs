@@ -30,8 +30,21 @@ pub fn images(rows: &[ImageRow], whole: bool, digests: bool) -> Listing {
             .iter()
             .map(|row| line(row, &id_of_image(row, whole)))
             .collect(),
+        also: rows.iter().map(podmans).collect(),
         ..Listing::default()
     }
+}
+
+/// podman's fields of an image in a list.
+fn podmans(row: &ImageRow) -> serde_json::Value {
+    let created = row.created.clone().unwrap_or_default();
+    json!({
+        "Created": text::ago(&created),
+        "CreatedTime": text::moment(&created),
+        "History": [],
+        "Id": row.id.to_string(),
+        "Labels": row.labels,
+    })
 }
 
 /// The id of an image in a list.

@@ -36,7 +36,7 @@ pub use history::{history, ids_of_steps};
 pub use images::{id_of_image, image_tree, images, sort_images};
 pub use inspect::{
     UNSET_FIELDS, container_details, image_details, network_details, object_details, pod_details, secret,
-    secret_details, volume_details,
+    secret_details, volume_details, with_podmans_fields,
 };
 pub use listing::Listing;
 pub use machine::{machine_details, version_details, version_text};

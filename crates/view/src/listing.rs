@@ -5,7 +5,7 @@ use serde_json::Value;
 use tote_template::{Format, Template, TemplateError};
 
 /// A list in docker's form.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Listing {
     /// Fields of the rows, with the headings of their columns.
     pub headings: &'static [(&'static str, &'static str)],
@@ -17,6 +17,8 @@ pub struct Listing {
     pub no_heading: bool,
     /// For each row, an object in which methods such as `{{.Label "KEY"}}` look up their value; may be empty.
     pub methods: Vec<Value>,
+    /// For each row, further fields of podman's that templates may name; may be empty.
+    pub also: Vec<Value>,
 }
 
 impl Listing {
@@ -31,6 +33,17 @@ impl Listing {
             Format::Table(Some(template)) => self.table(template),
             Format::Table(None) => Template::parse(&self.columns).and_then(|columns| self.table(&columns)),
         }
+    }
+
+    /// Gives the rows podman's fields as well, for templates that name single fields.
+    #[must_use]
+    pub fn with_podmans_fields(mut self) -> Self {
+        for (row, also) in self.rows.iter_mut().zip(std::mem::take(&mut self.also)) {
+            if let (Value::Object(row), Value::Object(also)) = (row, also) {
+                row.extend(also);
+            }
+        }
+        self
     }
 
     fn methods(&self, row: usize) -> &Value {
@@ -74,7 +87,7 @@ mod tests {
                 json!({ "ID": "d", "Size": "" }),
             ],
             methods: vec![json!({ "Label": { "a": "b" } })],
-            no_heading: false,
+            ..Listing::default()
         }
     }
 

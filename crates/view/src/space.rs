@@ -3,7 +3,7 @@
 use crate::kept::{Kept, cells, of_all};
 use crate::listing::Listing;
 use crate::text::{ago, size, table};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use tote_engine::{BuildSpace, EngineError, Home, ImageSelection, ImageUsage, Space};
 
@@ -81,6 +81,8 @@ impl SpaceView {
             "Size": size(built),
             "Reclaimable": size(built),
         }));
+        let podmans = |row: &Value| json!({ "Total": row["TotalCount"] });
+        listing.also = listing.rows.iter().map(podmans).collect();
         listing
     }
 

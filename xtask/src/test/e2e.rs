@@ -4,7 +4,7 @@
 //! tests take about a tenth longer with it. Continuous integration runs a group with the release build as well, and `cargo xtask dist`
 //! one with what it has built.
 
-use super::{Machines, Tally, is_root, kernel, user};
+use super::{Machines, Tally, clients, is_root, kernel, user};
 use crate::build::{ENGINE, development, release};
 use crate::program::{program, tee};
 use crate::workspace::Workspace;
@@ -56,6 +56,7 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
     let runner = development(workspace, RUNNER)?;
     let mortal = beside(&runner, &tote)?;
     let kernel = kernel::beside(&runner)?;
+    let clients = clients::beside(&runner)?;
     let mut tally = drive(
         program(&runner).arg("--tote").arg(&tote).args(filter),
         "as we are",
@@ -69,6 +70,7 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> 
         if let Some(kernel) = &kernel {
             stage.add(kernel)?;
         }
+        stage.add(&clients)?;
         let mut command = stage.command(RUNNER);
         command.arg("--tote").arg(stage.binary("tote")).args(filter);
         tally += drive(&mut command, user::NAME);

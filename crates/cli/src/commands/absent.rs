@@ -91,10 +91,6 @@ pub(super) static OF_RUN: &[Absent] = &[
         "limits have options of their own, such as --memory, --cpus, --pids-limit and --device-read-bps.",
     ),
     absent(
-        &["--conmon-pidfile"],
-        "--pidfile writes the process of the container; 'tote inspect -f {{.State.Pid}}' prints it.",
-    ),
-    absent(
         &["--env-merge"],
         "-e gives the whole value; 'tote image inspect -f {{.Config.Env}} IMAGE' shows the image's own.",
     ),
@@ -118,7 +114,6 @@ pub(super) static OF_RUN: &[Absent] = &[
     absent(
         &[
             "--health-startup-cmd",
-            "--health-startup-interval",
             "--health-startup-retries",
             "--health-startup-success",
             "--health-startup-timeout",
@@ -132,10 +127,6 @@ pub(super) static OF_RUN: &[Absent] = &[
             "--health-max-log-size",
         ],
         "the last results of checks are in 'tote inspect', under .State.Health.",
-    ),
-    absent(
-        &["--requires"],
-        "start the other container first; members of a pod are started with it.",
     ),
     absent(
         &["--use-api-socket"],
@@ -175,10 +166,17 @@ pub(super) static OF_VOLUME: &[Absent] = &[
         "volumes of swarms alone can be changed, and tote runs on one machine.",
     ),
     absent(
-        &["mount", "unmount"],
+        &["mount", "unmount", "umount"],
         "a volume is a directory: 'tote volume inspect -f {{.Mountpoint}} VOLUME' says which.",
     ),
 ];
+
+/// Commands of `image`.
+pub(super) static OF_IMAGE: &[Absent] = &[absent(
+    &["mount", "unmount", "umount"],
+    "'tote mount' mounts the root of a container of the image, and run --mount type=image,source=IMAGE,target=DIR shows its files in \
+     another one.",
+)];
 
 /// Commands of `secret`.
 pub(super) static OF_SECRET: &[Absent] = &[absent(

@@ -64,6 +64,7 @@ without a zone; parts from the end may be left out), or seconds since 1970.",
     options: &[&Group {
         title: "",
         options: &[
+            super::accepted::COLOR,
             Opt::flag("follow", "Follow the log, through restarts, until the container has ended").short('f'),
             Opt::value("since", "TIME", "Show log lines since TIME"),
             Opt::value("until", "TIME", "Show log lines until TIME"),

@@ -129,6 +129,8 @@ A RUN of a foreign image needs an interpreter for it in `/proc/sys/fs/binfmt_mis
             "Pull base images: always, missing or never (default missing)",
         )
         .completes(Completes::Words(&["always", "missing", "never"])),
+        Opt::flag("pull-never", "Pull no base image, as --pull=never"),
+        Opt::value("logfile", "FILE", "Write all output of the build to this file, podman's").completes(Completes::File),
         super::remote::AUTHFILE,
         super::remote::CERT_DIR,
         super::remote::CREDS,
@@ -293,7 +295,7 @@ What an instruction made is found again by the next build, as long as the instru
 that it copies are the same. `tote builder prune` removes what only builds go on from.
 
 Images that the build begins with are pulled where they are missing.",
-    options: &[&RESULT, &STEPS, &CONTAINERS, &FOR_DOCKERS_SAKE],
+    options: &[&RESULT, &STEPS, &CONTAINERS, &FOR_DOCKERS_SAKE, &super::accepted::OF_BUILD],
     positionals: &[Positional { name: "PATH", required: true, many: false, completes: Completes::File }],
     examples: &[
         Example { about: "The Dockerfile of the current directory", line: "tote build -t web ." },

@@ -159,6 +159,8 @@ without a tag stands for all its tags.",
             )
             .default("docker-archive")
             .completes(Completes::Words(&["docker-archive", "oci-archive", "oci-dir"])),
+            super::accepted::SAVE_QUIETLY,
+            super::accepted::UNCOMPRESSED,
             super::remote::OF_PLATFORM,
         ],
     }],
@@ -493,5 +495,6 @@ pub(crate) static IMAGE: Command = Command {
             &BOOTSTRAP,
         ],
     }],
+    absent: super::absent::OF_IMAGE,
     ..Command::new("image", "Work with images", tell::help)
 };

@@ -36,6 +36,12 @@ pub(crate) static ATTACHING: Group = Group {
         DETACH_KEYS,
         SIG_PROXY,
         Opt::value(
+            "conmon-pidfile",
+            "FILE",
+            "Write the process id of the process that watches the container to this file",
+        )
+        .completes(Completes::File),
+        Opt::value(
             "pidfile",
             "FILE",
             "Write the process id of the container's first process to this file",
@@ -49,6 +55,11 @@ pub(crate) static AFTER: Group = Group {
     title: "Restart and log",
     options: &[
         RESTART,
+        Opt::list(
+            "requires",
+            "CONTAINER[,CONTAINER...]",
+            "Start these containers first, whenever the container is started",
+        ),
         SDNOTIFY,
         Opt::value(
             "log-driver",
@@ -232,6 +243,10 @@ pub(crate) static RM: Command = Command {
             },
             Opt::flag("volumes", "Also remove the anonymous volumes of the containers").short('v'),
             CIDFILE,
+            Opt::flag(
+                "depend",
+                "Also remove the containers that require these or use their namespaces",
+            ),
             IGNORE,
             Opt::flag(
                 "link",
@@ -256,7 +271,27 @@ pub(crate) static WAIT: Command = Command {
     details: "Waits for the containers in order and prints the exit code of each.",
     options: &[&Group {
         title: "",
-        options: &[LATEST],
+        options: &[
+            Opt::list(
+                "condition",
+                "CONDITION",
+                "Wait for one of these conditions instead of the end",
+            )
+            .completes(Completes::Words(&[
+                "created",
+                "exited",
+                "healthy",
+                "paused",
+                "removing",
+                "running",
+                "stopped",
+                "unhealthy",
+            ]))
+            .details("podman's; `-1` is printed for a container that runs then."),
+            IGNORE,
+            super::accepted::INTERVAL,
+            LATEST,
+        ],
     }],
     positionals: &[CONTAINERS],
     ..Command::new("wait", "Wait until containers have ended", |parsed| {

@@ -2,6 +2,7 @@
 //! several commands share are defined once: [`process`], [`isolation`], [`limits`].
 
 mod absent;
+mod accepted;
 mod attach;
 mod base;
 mod bench;
@@ -52,7 +53,7 @@ Everything happens in the process that is started: there is no daemon. As root, 
 as another user they belong to that user and need no privilege.
 
 The command line is docker's, for what both can do. Options of `tote` itself come before the command.",
-    options: &[&GLOBAL],
+    options: &[&GLOBAL, &accepted::OF_TOTE],
     subcommands: &[
         Section { title: "Container commands", commands: life::COMMANDS },
         Section {
@@ -107,6 +108,7 @@ file of the host in place changes the image; package managers do not, they repla
         Opt::value("context", "NAME", "Accepted for compatibility with docker: only default, which is this machine").short('c'),
         Opt::flag("debug", "Accepted for compatibility with docker, without effect").short('D'),
         Opt::value("log-level", "LEVEL", "Check the level, for compatibility with docker and podman; it has no effect").short('l').completes(Completes::Words(&crate::global::LEVELS)),
+        Opt::flag("noout", "Print nothing to standard output, podman's"),
         Opt::halt("version", "Print the version").short('v'),
     ],
 };

@@ -72,6 +72,10 @@ static CREATE: Command = Command {
                 "A `--subnet` of IPv6 does so as well. The default subnet is `fdXX:XXXX:XXXX::/64`, with random digits for X (RFC 4193).",
             ),
             Opt::flag(
+                "ignore",
+                "Do not fail if there is a network of this name, which stays as it is",
+            ),
+            Opt::flag(
                 "attachable",
                 "Accepted for compatibility with docker: containers can be connected to every network",
             ),
@@ -140,6 +144,7 @@ static LS: Command = Command {
             ),
             FORMAT,
             Opt::flag("no-trunc", "Do not shorten ids"),
+            super::look::NOHEADING.short('n'),
             Opt::flag("quiet", "Print only ids").short('q'),
         ],
     }],

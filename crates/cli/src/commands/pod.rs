@@ -99,6 +99,8 @@ shared namespace is said here and not of members: the host name, lines of /etc/h
                     "infra",
                     "Create an infra container that keeps the namespaces; --infra=false shares nothing",
                 ),
+                super::accepted::INFRA_COMMAND,
+                super::accepted::INFRA_IMAGE,
                 Opt::value("infra-name", "NAME", "Name of the infra container")
                     .details("The default is the pod's short id and `-infra`."),
                 Opt::value(

@@ -214,6 +214,7 @@ pub(crate) static HEALTH: Group = Group {
             .details("3 where neither this nor the image says otherwise."),
         Opt::value("health-start-period", "TIME", "Time after the start in which failures do not count"),
         Opt::value("health-start-interval", "TIME", "Time between two checks in the start period")
+            .aliases(&["health-startup-interval"])
             .details("5 seconds where neither this nor the image says otherwise."),
         Opt::value("health-on-failure", "ACTION", "Action when the container becomes unhealthy: none, kill, stop or restart")
             .completes(Completes::Words(&["none", "kill", "stop", "restart"]))

@@ -110,6 +110,8 @@ The name says where it goes; `tote tag` gives an image another one, and DESTINAT
             CERT_DIR,
             CREDS,
             CONTENT_TRUST,
+            super::accepted::PUSHED_FORMAT,
+            super::accepted::SIGNATURES,
             OF_PLATFORM,
             Opt::flag("quiet", "Print only the image's name").short('q'),
             TLS_VERIFY,

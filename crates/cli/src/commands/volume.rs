@@ -138,6 +138,7 @@ static LS: Command = Command {
                 "`dangling=true` or `false` (no container has it), `driver`, `label=KEY` or `KEY=VALUE`, `label!=`, `name` (a pattern).",
             ),
             FORMAT,
+            super::look::NOHEADING.short('n'),
             Opt::flag("quiet", "Print only names").short('q'),
         ],
     }],
@@ -162,9 +163,16 @@ static RM: Command = Command {
     details: "Removes volumes with their contents. A volume that a container uses is refused.",
     options: &[&Group {
         title: "",
-        options: &[Opt::flag("force", "Do not fail if a volume does not exist").short('f')],
+        options: &[
+            Opt::flag("all", "Remove all volumes that no container uses, podman's").short('a'),
+            Opt::flag("force", "Do not fail if a volume does not exist").short('f'),
+            super::accepted::NO_TIME,
+        ],
     }],
-    positionals: &[VOLUMES],
+    positionals: &[Positional {
+        required: false,
+        ..VOLUMES
+    }],
     ..Command::new("rm", "Remove volumes", |parsed| exit::own(volume::remove(parsed)))
 };
 

@@ -42,9 +42,11 @@ pub(crate) fn events(parsed: &Parsed) -> Result<ExitCode, EngineError> {
             .value(option)
             .map(|time| time.to_string_lossy().into_owned())
     };
+    // podman's way to ask for past events alone.
+    let ends = parsed.value("stream").is_some() && !parsed.flag("stream");
     let selection = EventSelection {
         since: time("since"),
-        until: time("until"),
+        until: time("until").or_else(|| ends.then(|| "0s".to_owned())),
         filters: values(parsed, "filter"),
     };
     let mut code = ExitCode::SUCCESS;

@@ -40,6 +40,10 @@ pub(crate) fn ps(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         let ids = entries.iter().map(|entry| format!("{}\n", id_of(entry, whole)));
         return Ok(print(&ids.collect::<String>()));
     }
+    if format == Some("json") && crate::podman::is_called_so() {
+        let described = crate::podman::containers(&home, &entries);
+        return Ok(print(&format!("{described:#}\n")));
+    }
     let wanted = ContainerColumns {
         whole,
         sizes,

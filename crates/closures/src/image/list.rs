@@ -33,6 +33,8 @@ pub struct ImageRow {
     pub created: Option<String>,
     /// Bytes of the files of all its layers; of an index those of all its images.
     pub size: u64,
+    /// The labels of its configuration.
+    pub labels: std::collections::BTreeMap<String, String>,
 }
 
 /// The images, newest first, a line for each of their names.
@@ -159,6 +161,7 @@ pub(super) fn fits(filters: &PruneFilters, image: &Image) -> bool {
 
 fn rows_of(image: &Image, names: &[Reference]) -> Vec<ImageRow> {
     let row = |repository, tag, digest| ImageRow {
+        labels: image.config.value().config.labels.clone(),
         repository,
         tag,
         digest,

@@ -33,6 +33,7 @@ mod build_sources;
     reason = "what it waits for is a process of the test, which has a time limit"
 )]
 mod changes;
+mod clients;
 mod closed;
 mod command_lines;
 mod concurrency;
@@ -78,6 +79,7 @@ mod graph_host;
 mod graph_programs;
 mod graph_sources;
 mod habits;
+mod habits_podman;
 mod habits_words;
 mod health;
 mod host_image;
@@ -212,6 +214,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     stored::TESTS,
     inodes::TESTS,
     inodes_in_memory::TESTS,
+    clients::TESTS,
+    habits_podman::TESTS,
     closed::TESTS,
     command_lines::TESTS,
     known_lines::TESTS,

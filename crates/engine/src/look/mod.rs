@@ -3,12 +3,14 @@
 //! Nothing here changes anything, takes a claim or mends: a view gets the truth from [`crate::container`], and
 //! reads a few small files for each container.
 
+mod condition;
 mod details;
 mod events;
 mod object;
 mod select;
 mod size;
 
+pub use condition::{CONDITIONS, Condition, wait_until};
 pub(crate) use details::asked_config;
 pub use details::{ContainerDetails, ContainerFiles};
 pub use events::{EventSelection, events};

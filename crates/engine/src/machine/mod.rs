@@ -2,10 +2,12 @@
 
 mod bundled;
 mod facts;
+mod streams;
 mod vmms;
 
 pub use bundled::{bundle_in_machine, process_in_machine};
 pub use facts::{MachineFacts, MachineMemory, kernel_release};
+pub use streams::send_output;
 
 use crate::{Caller, Home};
 use serde::Serialize;

@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::error::{LifeError, StartError};
 use super::record::{Container, absolute, absolute_image};
+use super::required::required;
 use super::state::State;
 use super::{fault, name};
 use crate::peer::Peers;
@@ -237,6 +238,7 @@ pub fn resolve(
                 }
                 _ => value,
             },
+            "requires" => required(home, &value)?,
             "link" => match value.parse::<ContainerAlias>() {
                 Ok(link) => format!(
                     "{}:{}",

@@ -138,7 +138,12 @@ pub(crate) fn prepare_start(
     {
         crate::pod::ensure(home, pod, start_alone)?;
     }
-    let (entry, claim) = claim(home, entry)?;
+    super::start_required(home, &entry.container.values("requires"), start_alone)?;
+    let (entry, claim) = match claim(home, entry) {
+        // Another command has started it meanwhile: for itself, or for a container that requires this one.
+        Err(EngineError::Life(LifeError::Busy(_))) if find(home, wanted)?.state.runs() => return Ok(None),
+        claimed => claimed?,
+    };
     if entry.state.status == Status::Removing {
         claim.release();
         return Err(LifeError::Removing(entry.container.display().to_owned()).into());

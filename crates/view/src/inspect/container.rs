@@ -59,6 +59,13 @@ pub fn container_details(of: &ContainerDetails) -> Value {
         });
         value.insert("Egress".to_owned(), egress);
     }
+    if let Some(action) = container
+        .option("health-on-failure")
+        .filter(|action| !action.is_empty())
+        && let Some(config) = value["Config"].as_object_mut()
+    {
+        config.insert("HealthcheckOnFailureAction".to_owned(), action.into());
+    }
     if options.vm.is_some()
         && let Some(value) = value.as_object_mut()
     {

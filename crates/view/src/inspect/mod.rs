@@ -7,6 +7,7 @@ mod image;
 mod mounts;
 mod network;
 mod pod;
+mod podman;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ pub use container::container_details;
 pub use image::image_details;
 pub use network::network_details;
 pub use pod::pod_details;
+pub use podman::with_podmans_fields;
 pub use secret::{secret, secret_details};
 pub use unset::UNSET_FIELDS;
 pub use volume::volume_details;
