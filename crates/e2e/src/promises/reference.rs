@@ -58,7 +58,7 @@ const LINES: &[Line] = &[
     ("wait two", 0, "7"),
     ("start -a two", 7, ""),
     ("inspect -f {{.State.ExitCode}}{{.Nosuch}} two", 1, ""),
-    ("run -i -a stdin --name in IMAGE cat", 0, ""),
+    ("run -i -a stdin --name in IMAGE cat", 0, "ID"),
     ("run --name err -a stderr IMAGE echo hello", 0, ""),
     ("run --rm -a stderr IMAGE echo hello", 0, ""),
     ("run --rm -a stdout IMAGE echo hello", 0, "hello"),
