@@ -45,6 +45,8 @@ struct Denial {
     from: String,
     to: String,
     firewall: Option<Firewall>,
+    /// Whether a rule forbids these packets.
+    is_forbidden: bool,
 }
 
 /// Packets of a network that rules of other programs deny.
@@ -98,7 +100,7 @@ impl Denials {
         let socket = Socket::of_filter().map_err(failed("read"))?;
         for _ in 0..ROUNDS {
             let mut requests: Vec<Request> = Vec::new();
-            for denial in self.all.iter().filter(|denial| denial.firewall.is_some()) {
+            for denial in self.all.iter().filter(|denial| denial.has_exceptions()) {
                 let request = denial.exception(&self.bridge);
                 if !requests.contains(&request) {
                     requests.push(request);
@@ -126,10 +128,11 @@ impl Denials {
             let walk = Walk::of(&rules);
             let firewall = firewall_of(chain, chains);
             for way in self.ways.iter().filter(|way| chain.sees(way.protocol)) {
-                let place = walk.denied(&chain.name, chain.drops(), way);
-                found.extend(place.map(|place| Denial {
+                let denied = walk.denied(&chain.name, chain.drops(), way);
+                found.extend(denied.map(|denied| Denial {
                     chain: chain.clone(),
-                    place,
+                    place: denied.place,
+                    is_forbidden: denied.is_forbidden,
                     from: way.from.clone(),
                     to: way.to.clone(),
                     firewall,
@@ -151,6 +154,13 @@ impl Denials {
     pub fn warning(&self) -> Option<String> {
         let first = self.all.first()?;
         let (chain, bridge) = (self.chain()?, &self.bridge);
+        if first.is_forbidden {
+            let (from, to) = (&first.from, &first.to);
+            return Some(format!(
+                "a rule of this machine's firewall (chain {chain}, or one to which it leads) drops all packets from {from} to {to}, so containers of \
+                 {bridge} may reach nothing outside, or nothing their ports: remove the rule if you do not mean them"
+            ));
+        }
         let table = first.chain.table_words();
         let room = match (first.firewall, &first.place) {
             (Some(Firewall::Docker), _) => format!("insert rule {table} DOCKER-USER"),
@@ -233,6 +243,11 @@ fn firewall_of(chain: &ForeignChain, all: &[ForeignChain]) -> Option<Firewall> {
 }
 
 impl Denial {
+    /// Whether exceptions are made from it: not from what somebody forbids, nor in a table whose program expects none.
+    fn has_exceptions(&self) -> bool {
+        self.firewall.is_some() && !self.is_forbidden
+    }
+
     /// The request for an exception of these packets.
     fn exception(&self, bridge: &str) -> Request {
         let rule = [

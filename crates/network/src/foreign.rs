@@ -235,6 +235,8 @@ impl Part {
             "counter" | "notrack" | "nat" | "masq" | "objref" | "flow_offload" | "last" => Self::Idle,
             "reject" => Self::Verdict(Verdict::Deny),
             "immediate" => Self::immediate(data),
+            // Another program, or another way, has the packet then.
+            "queue" | "synproxy" | "tproxy" | "fwd" => Self::Decision,
             "target" => Self::target(&value(data, NFTA_TARGET_NAME).map(text).unwrap_or_default()),
             // A map to verdicts has no register for its result but that of the verdict, whose number is 0.
             "lookup" | "dynset" => match number_in(data, NFTA_CMP_DATA) {

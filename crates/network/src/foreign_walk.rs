@@ -1,7 +1,8 @@
 //! Ways of packets through chains of another program, and the places where a rule would let them pass.
 //!
 //! A rule of tote's in such a chain comes last, right before what denies everything that no rule knows: each rule by which the
-//! administrator forbids something is asked before it.
+//! administrator forbids something is asked before it. So a place is for the policy of the first chain, and for a denial without any
+//! condition behind which nothing passes. Each other denial is what somebody wanted, and has no exception.
 
 use crate::foreign::{ForeignRule, Part, Verdict};
 use crate::rule::padded;
@@ -44,13 +45,22 @@ pub(crate) struct Place {
     pub(crate) before: Option<u64>,
 }
 
+/// Denial of packets that no rule knows, or that a rule forbids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denied {
+    /// A rule there would let them pass.
+    pub(crate) place: Place,
+    /// Whether a rule forbids these packets, rather than all that no rule knows.
+    pub(crate) is_forbidden: bool,
+}
+
 /// End of a packet's way through a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
     Accepted,
     /// Denial; a rule at that place would let the packet pass.
     Denied {
-        place: Place,
+        denied: Denied,
         /// Whether a rule of the chain decides something about packets of this kind before. Where none does, the place may as well be in the
         /// chain that has led here, which is seldom written anew.
         is_decided: bool,
@@ -81,14 +91,40 @@ impl<'a> Walk<'a> {
         Self { chains }
     }
 
-    /// Where a rule would let a packet pass that no rule knows and that the chain, or its policy (`drops`), denies. `None` where such packets pass.
-    pub(crate) fn denied(&self, chain: &str, drops: bool, packet: &Passing) -> Option<Place> {
+    /// How the chain, or its policy (`drops`), denies a packet. `None` where such packets pass.
+    pub(crate) fn denied(&self, chain: &str, drops: bool, packet: &Passing) -> Option<Denied> {
         let mut open = 0;
         match self.chain(chain, packet, (0, &mut open)) {
             End::Accepted => None,
-            End::Denied { place, .. } => Some(place),
-            End::Through => drops.then(|| self.place(chain, open, self.rules(chain).len())),
+            End::Denied { denied, .. } => Some(denied),
+            End::Through => drops.then(|| Denied {
+                place: self.place(chain, open, self.rules(chain).len()),
+                is_forbidden: false,
+            }),
         }
+    }
+
+    /// Whether a rule is one of the last of its chain, about all packets: those behind it let none pass.
+    fn is_last_word(&self, chain: &str, number: usize) -> bool {
+        let rules = self.rules(chain);
+        let is_bare = rules.get(number).is_some_and(|rule| {
+            let mut parts = rule.parts.iter();
+            parts.all(|part| matches!(part, Part::Verdict(_) | Part::Idle | Part::Log))
+        });
+        let rest = rules.get(number + 1..).unwrap_or_default();
+        is_bare && !self.lets_pass(rest, 0)
+    }
+
+    /// Whether some of the rules, or those to which they lead, may let a packet pass.
+    fn lets_pass(&self, rules: &[&ForeignRule], depth: usize) -> bool {
+        let passes = |part: &Part| match part {
+            Part::Verdict(Verdict::Accept) | Part::Decision => true,
+            Part::Verdict(Verdict::Jump(to) | Verdict::Goto(to)) => {
+                depth > DEPTH || self.lets_pass(self.rules(to), depth + 1)
+            }
+            _ => false,
+        };
+        rules.iter().any(|rule| rule.parts.iter().any(passes))
     }
 
     fn rules(&self, chain: &str) -> &[&'a ForeignRule] {
@@ -131,9 +167,12 @@ impl<'a> Walk<'a> {
                     Verdict::Continue => continue,
                     Verdict::Accept => (Some(End::Accepted), true),
                     Verdict::Deny => {
-                        let place = self.place(name, *open, number);
+                        let denied = Denied {
+                            place: self.place(name, *open, number),
+                            is_forbidden: !self.is_last_word(name, number),
+                        };
                         let is_decided = *open > 0;
-                        (Some(End::Denied { place, is_decided }), true)
+                        (Some(End::Denied { denied, is_decided }), true)
                     }
                     Verdict::Return => (Some(End::Through), true),
                     Verdict::Jump(to) => (Some(self.chain(&to, packet, (depth + 1, &mut inner))), false),
@@ -147,15 +186,16 @@ impl<'a> Walk<'a> {
                     return End::Through;
                 }
                 Some(End::Accepted) if fit == Fit::Fits => return End::Accepted,
-                Some(End::Denied { place, is_decided }) if fit == Fit::Fits => {
-                    let here = *open > 0;
-                    let place = if is_decided {
-                        place
-                    } else {
-                        self.place(name, *open, number)
-                    };
-                    let is_decided = is_decided || here;
-                    return End::Denied { place, is_decided };
+                Some(End::Denied {
+                    mut denied,
+                    is_decided,
+                }) if fit == Fit::Fits => {
+                    denied.is_forbidden |= !self.is_last_word(name, number);
+                    if !is_decided {
+                        denied.place = self.place(name, *open, number);
+                    }
+                    let is_decided = is_decided || *open > 0;
+                    return End::Denied { denied, is_decided };
                 }
                 _ => *open = number + 1,
             }
@@ -339,11 +379,61 @@ mod tests {
         let rules = rules(text);
         match Walk::of(&rules).denied("F", drops, packet) {
             None => "passes".to_owned(),
-            Some(Place { chain, before }) => {
-                format!(
-                    "{chain} {}",
-                    before.map_or("end".to_owned(), |rule| rule.to_string())
-                )
+            Some(denied) if denied.is_forbidden => "forbidden".to_owned(),
+            Some(Denied { place, .. }) => {
+                let before = place.before.map(|rule| rule.to_string());
+                format!("{} {}", place.chain, before.as_deref().unwrap_or("end"))
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_rule_forbids_has_no_place_for_an_exception() {
+        let docker = "F jump=USER\nF i=docker0 accept\nF o=docker0 accept";
+        for denial in ["deny", "i=tote-* deny", "i=tote-* o=eth0 deny", "i=tote-1 log deny"] {
+            let rules = format!("{docker}\nUSER {denial}\nUSER return");
+            assert_eq!(place(&rules, true, &packet(OUT, 0)), "forbidden", "{denial}");
+            let alone = format!("{docker}\nUSER {denial}");
+            assert_eq!(place(&alone, true, &packet(OUT, 0)), "forbidden", "{denial}");
+        }
+        for (rules, drops) in [
+            ("F ? accept\nF i=tote-* deny", true),
+            ("F jump=zones\nF deny\nzones i=tote-1 goto=public\npublic deny", false),
+            ("F deny\nF ? accept", true),
+            ("F jump=before\nF jump=reject\nbefore jump=user\nuser i=tote-1 o=eth0 deny\nreject ? accept", true),
+        ] {
+            assert_eq!(place(rules, drops, &packet(OUT, 0)), "forbidden", "{rules}");
+        }
+    }
+
+    /// All chains of up to three rules over a few conditions, with one that leads to another: a packet that an exception at the place lets pass is one
+    /// that no rule before the last word denies.
+    #[test]
+    fn no_exception_is_in_front_of_a_denial_with_a_condition() {
+        let conditions = ["", "i=tote-*", "o=eth0", "i=docker0", "?"];
+        let verdicts = ["accept", "deny", "return", "jump=U"];
+        let mut texts = vec![String::new()];
+        for condition in conditions {
+            texts.extend(verdicts.map(|verdict| format!("{condition} {verdict}")));
+        }
+        for (first, second) in texts.iter().flat_map(|one| texts.iter().map(move |two| (one, two))) {
+            for inner in texts.iter().filter(|text| !text.contains("jump")) {
+                let text = format!("F {first}\nF {second}\nU {inner}");
+                let known = rules(&text);
+                let Some(denied) = Walk::of(&known).denied("F", true, &packet(OUT, 0)) else {
+                    continue;
+                };
+                if denied.is_forbidden {
+                    continue;
+                }
+                // The rules behind the exception's place in the first chain.
+                let behind = known.iter().filter(|rule| {
+                    rule.chain == "F" && denied.place.before.is_some_and(|place| rule.handle >= place)
+                });
+                for rule in behind {
+                    let denies = rule.parts.contains(&Part::Verdict(Verdict::Deny));
+                    assert!(!denies || rule.parts.len() == 1, "{text}");
+                }
             }
         }
     }

@@ -14,6 +14,11 @@ pub(super) const TESTS: &[Test] = &[
     test("firewalls::beside_firewalld", NEEDS, firewalld),
     test("firewalls::what_is_forbidden_stays_forbidden", NEEDS, forbidden),
     test(
+        "firewalls::what_is_forbidden_by_links_stays_forbidden",
+        NEEDS,
+        forbidden_links,
+    ),
+    test(
         "firewalls::a_plain_firewall_is_left_and_explained_once",
         NEEDS,
         plain,
@@ -165,6 +170,31 @@ nft delete table ip filter
 "#;
     let lines = "198.51.100.2\nno way in\nsame\n198.51.100.9\nno way in\n198.51.100.2\n";
     says(cx, script, lines)
+}
+
+/// A rule about links alone is no lack of a rule, whether it is there before a network or comes later, and the packets that it drops are counted.
+fn forbidden_links(cx: &Context) -> Result<()> {
+    let script = r#"
+out() { tote exec $1 busybox nc -w 1 198.51.100.9 80 </dev/null 2>/dev/null || echo "no way out"; }
+ask() {
+    serve web --network bridge 2>"$FILE.err"; out web
+    nft list ruleset | grep -o 'packets [0-9]* bytes [0-9]* drop' | grep -vc 'packets 0 ' || true
+    grep -c "drops all packets" "$FILE.err" || true
+    nft list ruleset | grep -c 'oifname "up0".*tote: ' || true
+    tote rm -f web >/dev/null; down; rm -f "$STATE/networks/.warned"
+}
+docker; nft insert rule ip filter DOCKER-USER iifname 'tote-*' oifname up0 counter drop; ask; nft delete table ip filter
+docker; nft insert rule ip filter DOCKER-USER iifname != docker0 oifname up0 counter drop; ask; nft delete table ip filter
+ufw; nft add rule ip filter ufw-user-forward iifname 'tote-*' oifname up0 counter drop; ask; nft delete table ip filter
+firewalld; nft insert rule inet firewalld filter_FORWARD iifname 'tote-*' oifname up0 counter drop; ask; nft delete table inet firewalld
+docker; serve web --network bridge; out web
+nft insert rule ip filter DOCKER-USER counter drop; out web
+tote ps >/dev/null; out web
+tote rm -f web >/dev/null; down; nft delete table ip filter
+"#;
+    let round = "no way out\n1\n1\n0\n";
+    let later = "198.51.100.2\nno way out\nno way out\n";
+    says(cx, script, &format!("{}{later}", round.repeat(4)))
 }
 
 /// A firewall that no program keeps, whose administrator has written a policy that drops, is the administrator's. Its rules may let
