@@ -8,7 +8,7 @@ use std::path::Path;
 /// as well.
 ///
 /// # Errors
-/// [`EngineError::File`] where the file cannot be opened or made.
+/// `RequestError::File` where the file cannot be opened or made.
 pub fn send_output(path: &Path, errors: bool) -> Result<(), EngineError> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
     let sent = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666)).and_then(|file| {
