@@ -109,15 +109,15 @@ fn execute(parsed: &Parsed) -> ExitCode {
         };
     }
     // A link named tote-oci knows none of the options of `tote`.
-    if std::ptr::eq(parsed.root(), &TOTE)
-        && let Err(code) = global::check(parsed)
-    {
-        return code;
-    }
-    if parsed.flag("noout")
-        && let Err(error) = tote_engine::send_output("/dev/null".as_ref(), false)
-    {
-        return engine_error(&error);
+    if std::ptr::eq(parsed.root(), &TOTE) {
+        if let Err(code) = global::check(parsed) {
+            return code;
+        }
+        if parsed.flag("noout")
+            && let Err(error) = tote_engine::send_output("/dev/null".as_ref(), false)
+        {
+            return engine_error(&error);
+        }
     }
     parsed.execute()
 }

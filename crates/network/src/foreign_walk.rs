@@ -104,27 +104,26 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether a rule is one of the last of its chain, about all packets: those behind it let none pass.
+    /// Whether a rule is the last word of its chain, about all packets: those behind it decide about none, but for denying all.
     fn is_last_word(&self, chain: &str, number: usize) -> bool {
         let rules = self.rules(chain);
-        let is_bare = rules.get(number).is_some_and(|rule| {
-            let mut parts = rule.parts.iter();
-            parts.all(|part| matches!(part, Part::Verdict(_) | Part::Idle | Part::Log))
-        });
         let rest = rules.get(number + 1..).unwrap_or_default();
-        is_bare && !self.lets_pass(rest, 0)
+        rules.get(number).is_some_and(|rule| is_bare(rule)) && !self.decide(rest, 0)
     }
 
-    /// Whether some of the rules, or those to which they lead, may let a packet pass.
-    fn lets_pass(&self, rules: &[&ForeignRule], depth: usize) -> bool {
-        let passes = |part: &Part| match part {
+    /// Whether some of the rules, or those to which they lead, let a packet pass or deny some packets alone.
+    fn decide(&self, rules: &[&ForeignRule], depth: usize) -> bool {
+        let decides = |rule: &ForeignRule, part: &Part| match part {
             Part::Verdict(Verdict::Accept) | Part::Decision => true,
+            Part::Verdict(Verdict::Deny) => !is_bare(rule),
             Part::Verdict(Verdict::Jump(to) | Verdict::Goto(to)) => {
-                depth > DEPTH || self.lets_pass(self.rules(to), depth + 1)
+                depth > DEPTH || self.decide(self.rules(to), depth + 1)
             }
             _ => false,
         };
-        rules.iter().any(|rule| rule.parts.iter().any(passes))
+        rules
+            .iter()
+            .any(|rule| rule.parts.iter().any(|part| decides(rule, part)))
     }
 
     fn rules(&self, chain: &str) -> &[&'a ForeignRule] {
@@ -202,6 +201,12 @@ impl<'a> Walk<'a> {
         }
         End::Through
     }
+}
+
+/// Whether a rule is about all packets.
+fn is_bare(rule: &ForeignRule) -> bool {
+    let mut parts = rule.parts.iter();
+    parts.all(|part| matches!(part, Part::Verdict(_) | Part::Idle | Part::Log))
 }
 
 /// A rule's decision.
@@ -390,7 +395,12 @@ mod tests {
     #[test]
     fn what_a_rule_forbids_has_no_place_for_an_exception() {
         let docker = "F jump=USER\nF i=docker0 accept\nF o=docker0 accept";
-        for denial in ["deny", "i=tote-* deny", "i=tote-* o=eth0 deny", "i=tote-1 log deny"] {
+        for denial in [
+            "deny",
+            "i=tote-* deny",
+            "i=tote-* o=eth0 deny",
+            "i=tote-1 log deny",
+        ] {
             let rules = format!("{docker}\nUSER {denial}\nUSER return");
             assert_eq!(place(&rules, true, &packet(OUT, 0)), "forbidden", "{denial}");
             let alone = format!("{docker}\nUSER {denial}");
@@ -398,9 +408,15 @@ mod tests {
         }
         for (rules, drops) in [
             ("F ? accept\nF i=tote-* deny", true),
-            ("F jump=zones\nF deny\nzones i=tote-1 goto=public\npublic deny", false),
+            (
+                "F jump=zones\nF deny\nzones i=tote-1 goto=public\npublic deny",
+                false,
+            ),
             ("F deny\nF ? accept", true),
-            ("F jump=before\nF jump=reject\nbefore jump=user\nuser i=tote-1 o=eth0 deny\nreject ? accept", true),
+            (
+                "F jump=before\nF jump=reject\nbefore jump=user\nuser i=tote-1 o=eth0 deny\nreject ? accept",
+                true,
+            ),
         ] {
             assert_eq!(place(rules, drops, &packet(OUT, 0)), "forbidden", "{rules}");
         }
@@ -416,7 +432,10 @@ mod tests {
         for condition in conditions {
             texts.extend(verdicts.map(|verdict| format!("{condition} {verdict}")));
         }
-        for (first, second) in texts.iter().flat_map(|one| texts.iter().map(move |two| (one, two))) {
+        for (first, second) in texts
+            .iter()
+            .flat_map(|one| texts.iter().map(move |two| (one, two)))
+        {
             for inner in texts.iter().filter(|text| !text.contains("jump")) {
                 let text = format!("F {first}\nF {second}\nU {inner}");
                 let known = rules(&text);

@@ -110,6 +110,11 @@ const NEEDS: &[Need] = &[
         "compares the rules of the packet filter, and loads those of other firewalls",
     ),
     need("iptables", "iptables", "the rules of an older firewall"),
+    need(
+        "iptables-legacy",
+        "iptables",
+        "rules of a firewall that nf_tables does not show",
+    ),
     need("gdb", "gdb", "a tool that `tote debug` brings into a container"),
     need("vim", "vim", "a tool that `tote debug` brings into a container"),
     need(

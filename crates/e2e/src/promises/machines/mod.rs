@@ -44,7 +44,7 @@ const SEED: &str = "TOTE_TEST_SEED";
 const WHOLE: &str = "TOTE_TEST_MACHINES";
 
 /// File of the run's directory with a line of counts for each cell that was tried.
-const COUNTS: &str = "machines";
+const COUNTS: &str = "machines.counts";
 
 /// True if the whole matrix is tried and nothing else.
 pub(crate) fn whole() -> bool {
