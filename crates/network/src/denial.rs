@@ -243,7 +243,7 @@ fn firewall_of(chain: &ForeignChain, all: &[ForeignChain]) -> Option<Firewall> {
 }
 
 impl Denial {
-    /// Whether exceptions are made from it: not from what somebody forbids, nor in a table whose program expects none.
+    /// Whether exceptions are made from it: not from what a rule forbids, nor in a table whose program expects none.
     fn has_exceptions(&self) -> bool {
         self.firewall.is_some() && !self.is_forbidden
     }

@@ -2,7 +2,7 @@
 //!
 //! A rule of tote's in such a chain comes last, right before what denies everything that no rule knows: each rule by which the
 //! administrator forbids something is asked before it. So a place is for the policy of the first chain, and for a denial without any
-//! condition behind which nothing passes. Each other denial is what somebody wanted, and has no exception.
+//! condition behind which nothing passes. Each other denial is a rule of the administrator's, and has no exception.
 
 use crate::foreign::{ForeignRule, Part, Verdict};
 use crate::rule::padded;
