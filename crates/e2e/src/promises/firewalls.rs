@@ -172,7 +172,7 @@ nft delete table ip filter
     says(cx, script, lines)
 }
 
-/// What a rule about links alone forbids stays forbidden, whether it is there before a network or comes later, and the packets that it drops are counted.
+/// Rules about links alone forbid as others do, before a network comes up and later, and the packets that they drop are counted.
 fn forbidden_links(cx: &Context) -> Result<()> {
     let script = r#"
 out() { tote exec $1 busybox nc -w 1 198.51.100.9 80 </dev/null 2>/dev/null || echo "no way out"; }
