@@ -45,7 +45,7 @@ pub(super) static OF_BUILD: Group = Group {
         Opt::value(
             "jobs",
             "N",
-            "Accepted for compatibility with podman: stages are built as the machine has processors",
+            "Accepted for compatibility with podman: stages are built one after another",
         ),
         Opt::flag(
             "layers",
