@@ -1,5 +1,6 @@
 //! `tote oci` and cgroups: their paths, the group that `exec` joins, and their removal.
 
+use super::pool::eventually;
 use crate::bundle::Bundle;
 use crate::cgroup;
 use crate::context::Context;
@@ -205,8 +206,11 @@ fn frozen_elsewhere(cx: &Context) -> Result<()> {
     let own = cgroup::directory(pid, "freezer")?;
     let elsewhere = own.with_file_name(format!("{}-elsewhere", bundle.group()));
     fs::create_dir(&elsewhere)?;
-    let members = fs::read_to_string(own.join("cgroup.procs"))?;
-    for member in members.lines() {
+    let members = || fs::read_to_string(own.join("cgroup.procs"));
+    eventually("the shell has begun the second process", || {
+        Ok(members()?.lines().count() == 2)
+    })?;
+    for member in members()?.lines() {
         fs::write(elsewhere.join("cgroup.procs"), member)?;
     }
     fs::write(elsewhere.join("freezer.state"), "FROZEN")?;

@@ -32,7 +32,9 @@ fn over(running: Running) -> Result<()> {
 }
 
 fn top(cx: &Context) -> Result<()> {
-    let container = running(cx, &[], "sleep 1000 & echo up; cat; kill %1")?;
+    // A shell's new process has the shell's name until it has been executed.
+    let script = "sleep 1000 & until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done; echo up; cat; kill %1";
+    let container = running(cx, &[], script)?;
     let init = processes::container_init(container.pid())?;
     let out = cx.tote(&["top", "c"]).output()?;
     out.exits(0)?.quietly()?;
