@@ -72,6 +72,7 @@ mod exec;
 mod files;
 mod firewalls;
 mod foreign;
+mod from_docker;
 mod front;
 mod full_disk;
 mod graph;
@@ -220,6 +221,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     command_lines::TESTS,
     known_lines::TESTS,
     reference::TESTS,
+    from_docker::TESTS,
     verdicts::TESTS,
     vm::TESTS,
     vm_changes::TESTS,

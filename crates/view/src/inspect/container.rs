@@ -3,6 +3,7 @@
 use super::endpoints::network_settings;
 use super::host_config::host_config;
 use super::mounts::mounts;
+use super::requested::podmans_config;
 use serde_json::{Map, Value, json};
 use tote_engine::container::{Health, State};
 use tote_engine::{ContainerDetails, driver_of, moment, status_word};
@@ -59,12 +60,8 @@ pub fn container_details(of: &ContainerDetails) -> Value {
         });
         value.insert("Egress".to_owned(), egress);
     }
-    if let Some(action) = container
-        .option("health-on-failure")
-        .filter(|action| !action.is_empty())
-        && let Some(config) = value["Config"].as_object_mut()
-    {
-        config.insert("HealthcheckOnFailureAction".to_owned(), action.into());
+    if let Some(config) = value["Config"].as_object_mut() {
+        config.extend(podmans_config(of));
     }
     if options.vm.is_some()
         && let Some(value) = value.as_object_mut()

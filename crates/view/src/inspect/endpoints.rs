@@ -1,7 +1,7 @@
 //! `NetworkSettings`: the container's ends in its networks, and its ports.
 
 use serde_json::{Map, Value, json};
-use tote_bundle::DEFAULT_NETWORK;
+use tote_bundle::{DEFAULT_NETWORK, NetworkAttachment};
 use tote_engine::container::Entry;
 use tote_engine::{ContainerDetails, NetworkEndpoint, networks_of, published};
 
@@ -21,8 +21,9 @@ pub(super) fn network_settings(of: &ContainerDetails) -> Value {
             let found = own
                 .iter()
                 .find(|one| one.network == name || one.network_id.starts_with(&name));
-            let key = found.map_or(name, |found| found.network.clone());
-            networks.insert(key, endpoint(of, found));
+            let key = found.map_or_else(|| name.clone(), |found| found.network.clone());
+            let asked = asked_for(of, &name);
+            networks.insert(key, endpoint(of, found, &asked));
         }
     }
     // docker's: of the default network alone.
@@ -31,7 +32,7 @@ pub(super) fn network_settings(of: &ContainerDetails) -> Value {
         .networks
         .iter()
         .find(|one| one.network == DEFAULT_NETWORK);
-    let default = endpoint(of, default);
+    let default = endpoint(of, default, &NetworkAttachment::default());
     json!({
         "Bridge": "",
         "HairpinMode": false,
@@ -73,8 +74,36 @@ fn ports(entry: &Entry) -> Map<String, Value> {
     ports
 }
 
-/// docker's description of a container's end in a network; of one that does not run it is nearly empty.
-fn endpoint(of: &ContainerDetails, found: Option<&NetworkEndpoint>) -> Value {
+/// What the options ask for in a network.
+fn asked_for(of: &ContainerDetails, network: &str) -> NetworkAttachment {
+    let options = &of.options;
+    let attachments = options.first_addresses.within(options.network.attachments());
+    let mut attachments = attachments.unwrap_or_default();
+    if let Some(first) = attachments.first_mut() {
+        first.aliases.extend(options.network_aliases.iter().cloned());
+    }
+    let mut attachments = attachments.into_iter();
+    attachments.find(|one| one.network == network).unwrap_or_default()
+}
+
+/// docker's: the addresses that were asked for; null where the network chooses.
+fn ipam(asked: &NetworkAttachment) -> Value {
+    let mut config = Map::new();
+    if let Some(address) = asked.ip {
+        config.insert("IPv4Address".to_owned(), address.to_string().into());
+    }
+    if let Some(address) = asked.ip6 {
+        config.insert("IPv6Address".to_owned(), address.to_string().into());
+    }
+    if config.is_empty() {
+        Value::Null
+    } else {
+        config.into()
+    }
+}
+
+/// docker's description of a container's end in a network; of one that does not run, what was asked for.
+fn endpoint(of: &ContainerDetails, found: Option<&NetworkEndpoint>, asked: &NetworkAttachment) -> Value {
     let text = |of: fn(&NetworkEndpoint) -> String| found.map(of).unwrap_or_default();
     let gateway = |one: &NetworkEndpoint| one.gateway.map(|address| address.to_string()).unwrap_or_default();
     let ipv6 = found.and_then(|one| one.ipv6);
@@ -82,12 +111,16 @@ fn endpoint(of: &ContainerDetails, found: Option<&NetworkEndpoint>) -> Value {
         .and_then(|ipv6| ipv6.gateway)
         .map(|address| address.to_string());
     let address6 = ipv6.map(|ipv6| ipv6.address.to_string());
+    let aliases = found.map_or(&asked.aliases, |one| &one.aliases);
+    let mac = asked
+        .mac
+        .map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":"));
     json!({
-        "IPAMConfig": null,
+        "IPAMConfig": ipam(asked),
         "Links": found.filter(|one| !one.links.is_empty()).map(|one| &one.links),
-        "Aliases": found.filter(|one| !one.aliases.is_empty()).map(|one| &one.aliases),
+        "Aliases": (!aliases.is_empty()).then_some(aliases),
         "DriverOpts": found.filter(|one| !one.driver_opts.is_empty()).map(|one| &one.driver_opts),
-        "GwPriority": found.map_or(0, |one| one.gw_priority),
+        "GwPriority": found.map_or(asked.gw_priority, |one| one.gw_priority),
         "DNSNames": found.filter(|one| one.network != DEFAULT_NETWORK).map(|one| of.names_in(one)),
         "NetworkID": text(|one| one.network_id.clone()),
         "EndpointID": found.map_or("", |_| of.entry.container.id.as_str()),
@@ -97,6 +130,6 @@ fn endpoint(of: &ContainerDetails, found: Option<&NetworkEndpoint>) -> Value {
         "IPv6Gateway": gateway6.unwrap_or_default(),
         "GlobalIPv6Address": address6.unwrap_or_default(),
         "GlobalIPv6PrefixLen": ipv6.map_or(0, |ipv6| ipv6.prefix),
-        "MacAddress": text(|one| one.mac.clone()),
+        "MacAddress": found.map_or_else(|| mac.unwrap_or_default(), |one| one.mac.clone()),
     })
 }

@@ -14,6 +14,9 @@ pub(super) fn host_config(of: &ContainerDetails) -> Value {
         if !of.entry.container.values("init").is_empty() {
             config.insert("Init".to_owned(), of.options.init.into());
         }
+        if let Some(mounts) = super::requested::mounts(of) {
+            config.insert("Mounts".to_owned(), mounts);
+        }
     }
     config
 }

@@ -8,6 +8,7 @@ mod mounts;
 mod network;
 mod pod;
 mod podman;
+mod requested;
 mod secret;
 #[cfg(test)]
 mod tests;

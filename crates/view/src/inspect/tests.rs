@@ -79,6 +79,8 @@ fn dockers_fields() {
         ("/HostConfig/CapDrop", json!(null)),
         ("/HostConfig/NetworkMode", json!("none")),
         ("/HostConfig/Tmpfs", json!({ "/run": "size=1m" })),
+        ("/HostConfig/Mounts", json!([{ "Type": "tmpfs", "Target": "/t" }])),
+        ("/Config/CreateCommand/2", json!("--name=web")),
         ("/Mounts/1/Type", json!("bind")),
         ("/Mounts/1/RW", json!(false)),
         ("/Mounts/2/Name", json!("data")),
