@@ -74,7 +74,7 @@ fn ports(entry: &Entry) -> Map<String, Value> {
     ports
 }
 
-/// What the options ask for in a network.
+/// Returns what the options ask for in a network.
 fn asked_for(of: &ContainerDetails, network: &str) -> NetworkAttachment {
     let options = &of.options;
     let attachments = options.first_addresses.within(options.network.attachments());

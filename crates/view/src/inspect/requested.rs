@@ -1,4 +1,4 @@
-//! What was asked for and has no field of docker's `Config`: podman's fields, the whole command, and the mounts of `--mount`.
+//! Fields of podman, the whole command, and the mounts of `--mount`: requests without a field of docker's `Config`.
 
 use serde_json::{Map, Value, json};
 use tote_bundle::{MountRequest, MountSource, Propagation, Recursion, SecretForm, parse_mount};
