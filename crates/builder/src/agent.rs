@@ -7,14 +7,19 @@
 use super::workspace::make_dir;
 use crate::EngineError;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tote_sys::best_effort;
+use std::time::Duration;
+use tote_sys::{Endless, Errno, Wait, best_effort};
+
+/// Time in which the agent accepts a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Limit of concurrent connections; further ones are closed.
 const CONNECTIONS_MAX: usize = 64;
@@ -62,9 +67,7 @@ impl AgentRelay {
 impl Drop for AgentRelay {
     fn drop(&mut self) {
         best_effort(kill_process(self.process, Signal::KILL));
-        best_effort(rustix::io::retry_on_intr(|| {
-            waitpid(Some(self.process), WaitOptions::empty())
-        }));
+        best_effort(Wait::endless(Endless::Worker).reap_child(self.process));
     }
 }
 
@@ -72,7 +75,8 @@ impl Drop for AgentRelay {
 fn relay(listener: &UnixListener, agent: &Path) {
     let open = Arc::new(AtomicUsize::new(0));
     for client in listener.incoming().flatten() {
-        let Ok(server) = UnixStream::connect(agent) else {
+        // The agent may be busy, or stopped: then its clients are told so by the end of their connections.
+        let Ok(server) = reach(agent) else {
             continue;
         };
         if open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
@@ -87,6 +91,17 @@ fn relay(listener: &UnixListener, agent: &Path) {
         // If no thread can be created for a connection, it is closed.
         drop(passed);
     }
+}
+
+fn reach(agent: &Path) -> Result<UnixStream, Errno> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    Wait::within(PATIENCE).connect(&socket, &SocketAddrUnix::new(agent)?)?;
+    Ok(socket.into())
 }
 
 fn pass(client: &UnixStream, server: &UnixStream) {

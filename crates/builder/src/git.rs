@@ -139,7 +139,7 @@ impl<'a> Git<'a> {
             }
             messages.drain(..messages.len().saturating_sub(MESSAGES_MAX));
         }
-        let status = child.wait().map_err(RepositoryFault::GitStart)?;
+        let status = tote_sys::await_program(&mut child).map_err(RepositoryFault::GitStart)?;
         let mut text = Vec::new();
         let read = std::fs::File::open(&path).and_then(|file| file.take(OUTPUT_MAX).read_to_end(&mut text));
         read.map_err(EngineError::file("read", &path))?;

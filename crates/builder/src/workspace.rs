@@ -85,7 +85,7 @@ impl Drop for Workspace {
             best_effort(tote_sys::flock(&lock, FlockOperation::Unlock));
         }
         if let Some(guard) = &mut self.guard {
-            best_effort(guard.wait());
+            best_effort(tote_sys::await_program(guard));
         }
     }
 }

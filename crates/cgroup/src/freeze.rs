@@ -131,7 +131,12 @@ fn wait_for_event(events: BorrowedFd<'_>, line: &str, limit: Duration) -> Result
             return Ok(false);
         };
         let mut fds = [PollFd::new(&events, PollFlags::PRI)];
-        match poll(&mut fds, Some(&timeout)) {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it has a limit, and this crate does not know `sys`"
+        )]
+        let changed = poll(&mut fds, Some(&timeout));
+        match changed {
             Ok(0) => return Ok(false),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),

@@ -103,7 +103,12 @@ impl Cgroup {
             };
             if let Some((_, pidfd)) = open_all(path, &[pid])?.first() {
                 let timeout = Timespec::try_from(left).ok();
-                match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], timeout.as_ref()) {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "it has a limit, and this crate does not know `sys`"
+                )]
+                let ended = poll(&mut [PollFd::new(pidfd, PollFlags::IN)], timeout.as_ref());
+                match ended {
                     Ok(0) => return Ok(false),
                     Ok(_) | Err(Errno::INTR) => {}
                     Err(errno) => return Err(fault(errno)),

@@ -48,7 +48,7 @@ pub(crate) fn run(
             .stderr
             .take()
             .map(|mut stderr| stderr.read_to_end(&mut said));
-        let status = child.wait()?;
+        let status = tote_sys::await_program(&mut child)?;
         read.transpose()?;
         Ok((status, said))
     };

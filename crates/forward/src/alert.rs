@@ -5,8 +5,8 @@
 //! a wait that was short is followed by one that begins without sleep. That one is in vain if the answer takes longer, or if other
 //! programs need the processor; then this process sleeps through more and more short waits before it tries again.
 
-use rustix::event::Timespec;
 use std::time::{Duration, Instant};
+use tote_sys::{Endless, Wait};
 
 /// A wait that ended within this time was short.
 const SHORT: Duration = Duration::from_micros(100);
@@ -33,11 +33,7 @@ pub(crate) struct Alertness {
 
 impl Alertness {
     /// Waits by `look`, which returns how much has happened after at most that time; `None` is any time.
-    pub(crate) fn wait(
-        &mut self,
-        longest: Option<Duration>,
-        mut look: impl FnMut(Option<&Timespec>) -> usize,
-    ) -> usize {
+    pub(crate) fn wait(&mut self, longest: Option<Duration>, mut look: impl FnMut(Wait) -> usize) -> usize {
         let begun = Instant::now();
         if self.is_awake()
             && longest.is_none_or(|longest| longest > LONGEST)
@@ -45,21 +41,16 @@ impl Alertness {
         {
             return happened;
         }
-        let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
-        let happened = look(longest.as_ref());
+        let happened = look(Wait::within_or(longest, Endless::Calls));
         self.has_slept(begun.elapsed());
         happened
     }
 
     /// Looks without sleep, and yields the processor to processes that need it. Looking was in vain if it took long: the answer takes
     /// longer, or another process kept the processor.
-    fn look_on(
-        &mut self,
-        begun: Instant,
-        look: &mut impl FnMut(Option<&Timespec>) -> usize,
-    ) -> Option<usize> {
+    fn look_on(&mut self, begun: Instant, look: &mut impl FnMut(Wait) -> usize) -> Option<usize> {
         loop {
-            let happened = look(Some(&Timespec::default()));
+            let happened = look(Wait::now());
             let is_over = begun.elapsed() >= LONGEST;
             if is_over {
                 self.was_in_vain();
@@ -103,9 +94,9 @@ mod tests {
     /// Waits during which something happens at the given look; returns how many looks slept.
     fn slept(alertness: &mut Alertness, at: usize) -> usize {
         let (mut looks, mut slept) = (0, 0);
-        alertness.wait(Some(LONG), |longest| {
+        alertness.wait(Some(LONG), |wait| {
             looks += 1;
-            let sleeps = longest != Some(&Timespec::default());
+            let sleeps = wait.left() != Some(Duration::ZERO);
             slept += usize::from(sleeps);
             usize::from(sleeps || looks == at)
         });
@@ -147,8 +138,8 @@ mod tests {
         let mut alertness = Alertness::default();
         alertness.has_slept(Duration::from_micros(10));
         let mut looks = 0;
-        let happened = alertness.wait(Some(Duration::ZERO), |longest| {
-            assert_eq!(longest, Some(&Timespec::default()));
+        let happened = alertness.wait(Some(Duration::ZERO), |wait| {
+            assert_eq!(wait.left(), Some(Duration::ZERO));
             looks += 1;
             0
         });

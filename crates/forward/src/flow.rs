@@ -216,7 +216,7 @@ pub(crate) fn connect_inside(
         }
         _ => {}
     }
-    match rustix::net::connect(&socket, &forward.to) {
+    match tote_sys::connect_at_once(&socket, &forward.to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(errno) => Err(errno),
     }

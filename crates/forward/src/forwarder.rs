@@ -229,9 +229,7 @@ impl<P: Places> Forwarder<P> {
         let longest = [longest, self.patience()].into_iter().flatten().min();
         let mut woken = Woken::default();
         let epoll = &self.epoll;
-        let happened = (self.alertness).wait(longest, |longest| {
-            epoll::wait(epoll, &mut events, longest).unwrap_or(0)
-        });
+        let happened = (self.alertness).wait(longest, |wait| wait.epoll(epoll, &mut events).unwrap_or(0));
         for event in events.iter().take(happened) {
             let data = event.data.u64();
             let beside = usize::try_from(data >> 1).ok();

@@ -78,7 +78,7 @@ impl Onward {
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
         // Small parts are not to wait for the destination's word on former ones.
         best_effort(sockopt::set_tcp_nodelay(&socket, true));
-        match rustix::net::connect(&socket, &destination) {
+        match tote_sys::connect_at_once(&socket, &destination) {
             // The event of the socket says what has become of it.
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(errno) => {

@@ -4,21 +4,19 @@ use crate::error::GuestError;
 use crate::session::{Asked, STREAMS, Session};
 use crate::spare::Spare;
 use crate::worker::Errands;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{WaitOptions, wait};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tote_channel::{Guest, Order, Stream};
-use tote_sys::Errno;
+use tote_sys::{Endless, Errno, Wait};
 
 /// Bytes that are read of the channel at a time: the driver of the port returns no more.
 const CHUNK: usize = 4096;
 
 /// Time without work in which the next worker is made.
-const QUIET: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 5_000_000,
-};
+const QUIET: Duration = Duration::from_millis(5);
 
 /// Something that a descriptor is ready for.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +72,7 @@ impl Agent {
         let guest = &mut self.guest;
         self.sessions.retain(|_, session| !session.tell_end(guest));
         // Workers, and orphans of what containers have left.
+        #[expect(clippy::disallowed_methods, reason = "it does not wait")]
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
         self.write().map(|()| false)
     }
@@ -117,8 +116,8 @@ impl Agent {
         }
         // Before a container runs, no process can join it; and one that begins is not to share the processor.
         let is_quiet = self.has_begun && self.sessions.values().all(Session::runs);
-        let timeout = (is_quiet && self.spare.is_none() && !self.tried).then_some(&QUIET);
-        match poll(&mut fds, timeout) {
+        let timeout = (is_quiet && self.spare.is_none() && !self.tried).then_some(QUIET);
+        match Wait::within_or(timeout, Endless::Calls).poll(&mut fds) {
             Ok(0) => {
                 drop(fds);
                 // Without memory for it, the next process has another one made.

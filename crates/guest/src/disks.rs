@@ -9,12 +9,11 @@ use crate::machine::{DISKS, disk_of};
 use crate::report::Report;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::retry_on_intr;
-use rustix::process::{WaitOptions, WaitStatus, waitpid};
+use rustix::process::WaitStatus;
 use std::io::Write as _;
 use std::path::Path;
 use tote_channel::End;
-use tote_sys::{Errno, LockKind, WORK_LOCK, best_effort, lock_within};
+use tote_sys::{Endless, Errno, LockKind, WORK_LOCK, Wait, best_effort, lock_within};
 
 /// Bytes before the names of the disks, and of something to be done with them, in the place of a plan.
 pub const AT_DISKS: &[u8] = b"tote at disks 1\n";
@@ -84,10 +83,10 @@ pub(crate) fn visit(wanted: &[u8], work: DisksFn, tell: &dyn Fn(&Report)) -> Rep
     };
     tell(&Report::Born(worker.as_raw_pid()));
     tell(&Report::Runs);
-    let ended = retry_on_intr(|| waitpid(Some(worker), WaitOptions::empty()));
+    let ended = Wait::endless(Endless::Worker).reap_child(worker);
     drop(held);
     Report::Ended(match ended {
-        Ok(Some((_, status))) => end(status),
+        Ok(Some(status)) => end(status),
         _ => End::Signal(9),
     })
 }

@@ -15,13 +15,13 @@ use crate::machine::{BUS, DISKS, IMAGE_DISK, SYSTEM_DISK, appear, devices, link_
 use crate::spare::Spare;
 use crate::tools::TOOLS_DISK;
 use crate::worker::Errands;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::time::{ClockId, Timespec, clock_settime};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tote_channel::{Guest, Order, Wake};
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Endless, Errno, Wait, best_effort};
 
 /// Variable of process 1 by which a machine knows that it is to be saved: the kernel makes one of each word of its command line that it
 /// does not know.
@@ -126,7 +126,7 @@ fn wait(port: &OwnedFd) -> Result<Wake, GuestError> {
         let sends = guest.has_outgoing();
         let mut flags = PollFlags::IN;
         flags.set(PollFlags::OUT, sends);
-        match poll(&mut [PollFd::from_borrowed_fd(port.as_fd(), flags)], None) {
+        match Wait::endless(Endless::Calls).poll(&mut [PollFd::from_borrowed_fd(port.as_fd(), flags)]) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(GuestError::kernel("wait for", "the host")(errno)),
         }

@@ -6,24 +6,21 @@ use crate::processes::{PROCESSES, list, number};
 use crate::report::Report;
 use crate::tools::{Mounted, SUPERBLOCK, SWAP, WITH_TOOLS, make_way};
 use crate::waiting;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::process::getpid;
 use std::cell::RefCell;
 use std::io::Write as _;
+use std::time::Duration;
 use tote_channel::End;
 use tote_runtime::{
     Attendance, Entry, Foreground, Namespaces, Observer, Outcome, Parting, Reception, RuntimeError, Stdio,
     attend,
 };
 use tote_sandbox::Plan;
-use tote_sys::{ComingNetwork, best_effort};
+use tote_sys::{ComingNetwork, Wait, best_effort};
 
 /// Time for which the report that a process has begun waits for its end.
-const MOMENT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 3_000_000,
-};
+const MOMENT: Duration = Duration::from_millis(3);
 
 /// Descriptors of a worker.
 #[derive(Debug)]
@@ -236,8 +233,7 @@ fn enter(
 
 /// True if the process ends within a moment: both reports about it wake the agent and the host once then.
 fn ends_soon(process: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
-    poll(&mut fds, Some(&MOMENT)) == Ok(1)
+    Wait::within(MOMENT).readable(process.as_fd()) == Ok(true)
 }
 
 fn perform(plan: &Plan, asked: &Work<'_>, tell: &dyn Fn(&Report)) -> Report {

@@ -2,13 +2,13 @@
 
 use crate::frame::{MOST, Report, Request, Size, Streams};
 use crate::{Connection, MonitorError};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 use std::ops::Range;
 use tote_runtime::{DetachKeys, Insistence};
-use tote_sys::{Errno, SignalFd, SignalSet};
+use tote_sys::{Endless, Errno, SignalFd, SignalSet, Wait};
 
 /// Signals that are not passed on: they concern the caller itself, or mean nothing to another process.
 const KEPT: [Signal; 9] = [
@@ -182,7 +182,7 @@ impl Session<'_> {
             .iter()
             .filter_map(|(fd, flags)| Some(PollFd::from_borrowed_fd((*fd)?, *flags)));
         let mut fds: Vec<_> = waited.collect();
-        match poll(&mut fds, None) {
+        match Wait::endless(Endless::User).poll(&mut fds) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(MonitorError::Watch(errno)),
         }

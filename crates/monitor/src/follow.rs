@@ -2,7 +2,7 @@
 
 use crate::MonitorError;
 use crate::recorded::Entry;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::inotify::{CreateFlags, WatchFlags};
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, inotify, openat, statat};
@@ -11,7 +11,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 use tote_calendar::Time;
-use tote_sys::Errno;
+use tote_sys::{Endless, Errno, Wait};
 
 /// Selection of entries.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,8 +121,7 @@ impl<'a> LogReader<'a> {
             .collect();
         let left = self.query.until.map(|until| until.0 - Time::now().0);
         let timeout = left.map(|left| Duration::from_nanos(u64::try_from(left.max(0)).unwrap_or(u64::MAX)));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut fds, timeout.as_ref()) {
+        match Wait::within_or(timeout, Endless::User).poll(&mut fds) {
             Ok(0) => return Ok(Woken::Time),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),

@@ -4,7 +4,11 @@ use crate::clients::farewell;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, fchmod, unlinkat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use tote_sys::Errno;
+use std::time::Duration;
+use tote_sys::{Errno, Wait};
+
+/// Time in which a monitor takes a client for which its queue has no room.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Number of clients that may wait to be accepted; the kernel's own limit is `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -67,7 +71,7 @@ impl AsFd for Listener {
 /// connect(2)'s: `ENOENT` and `ECONNREFUSED` if no process watches the container.
 pub fn connect(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     let socket = socket(SocketFlags::CLOEXEC)?;
-    rustix::net::connect(&socket, &address(dir, name)?)?;
+    Wait::within(PATIENCE).connect(&socket, &address(dir, name)?)?;
     Ok(socket)
 }
 

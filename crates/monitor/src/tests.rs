@@ -4,7 +4,6 @@ use crate::{
     Chores, Connection, Container, Ended, Exit, Listener, LogFile, LogOptions, Monitor, PATIENCE, Report,
     Request, Settings, Streams, Verdict, connect, pair,
 };
-use rustix::event::Timespec;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -235,11 +234,9 @@ fn the_one_that_started_it_gets_everything_however_slow_it_is() {
         if slow > 0 {
             slow -= 1;
             // This is longer than the patience with other clients.
-            rustix::event::poll(
-                &mut [],
-                Timespec::try_from(Duration::from_millis(100)).ok().as_ref(),
-            )
-            .unwrap();
+            tote_sys::Wait::within(Duration::from_millis(100))
+                .poll(&mut [])
+                .unwrap();
         }
     }
     assert_eq!((got, code), (3_000_000, Some(0)));

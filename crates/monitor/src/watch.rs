@@ -6,12 +6,12 @@ use crate::input::Input;
 use crate::log::LogFile;
 use crate::output::{Kind, Output, Quota};
 use crate::{Chores, Container, Ended, Exit, Monitor, MonitorError, Verdict};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Signal;
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, ExitStatus, Footprint, Guardian, best_effort};
+use tote_sys::{Endless, Errno, ExitStatus, Footprint, Guardian, Wait, best_effort};
 
 /// Time after the last byte until the buffers are given back.
 const QUIET: Duration = Duration::from_secs(1);
@@ -193,12 +193,11 @@ impl<'m, 'a> Watch<'m, 'a> {
             fds[length] = fd;
             length += 1;
         }
-        let timeout = due.map(|due| due.saturating_duration_since(now));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let wait = Wait::until_or(due, Endless::Program);
         let rests = std::mem::take(&mut self.rests);
         let result = match self.monitor.footprint.as_ref().filter(|_| rests) {
-            Some(footprint) => footprint.sleep(&mut fds[..length], timeout.as_ref()),
-            None => poll(&mut fds[..length], timeout.as_ref()),
+            Some(footprint) => footprint.sleep(&mut fds[..length], wait),
+            None => wait.poll(&mut fds[..length]),
         };
         match result {
             Ok(_) | Err(Errno::INTR) => {}
@@ -420,7 +419,7 @@ impl<'m, 'a> Watch<'m, 'a> {
 fn wait_for(clients: &mut Clients, until: Instant) {
     let left = until.saturating_duration_since(Instant::now());
     let mut fds: Vec<_> = clients.owed_fds().collect();
-    let result = poll(&mut fds, Timespec::try_from(left).ok().as_ref());
+    let result = Wait::within(left).poll(&mut fds);
     drop(fds);
     if left.is_zero() || result.is_err_and(|errno| errno != Errno::INTR) {
         clients.drop_owed();

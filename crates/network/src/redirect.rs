@@ -172,6 +172,7 @@ mod tests {
     use std::net::{TcpStream, UdpSocket};
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "both ends are this test's")]
     fn packets_to_the_port_of_dns_come_to_the_sockets() {
         let Ok(network) = tote_sys::network_namespace(None) else {
             println!("skipped: needs root, for a network namespace");

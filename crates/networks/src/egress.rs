@@ -10,7 +10,6 @@ use super::join::Joined;
 use super::refused::AskedNames;
 use crate::container::State;
 use crate::{EngineError, Home};
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::cell::{OnceCell, RefCell};
@@ -26,7 +25,7 @@ use tote_network::{
     is_special,
 };
 use tote_resolver::{Heard, Hearing};
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Errno, Wait, best_effort};
 
 /// The shortest lifetime of an answer: a client connects after it has got it.
 const SHORTEST: Duration = Duration::from_secs(10);
@@ -455,11 +454,7 @@ impl Keeper {
     /// Has the rules made again if a program has changed the packet filter, and looks at first attempts, without waiting.
     pub(crate) fn keep(&self, gate: &Gate) {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; 3];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let Ok((ready, _)) = epoll::wait(&self.epoll, &mut events, Some(&now)) else {
+        let Ok((ready, _)) = Wait::now().epoll(&self.epoll, &mut events) else {
             return;
         };
         let is_ready = |number| ready.iter().any(|event| event.data.u64() == number);

@@ -1,11 +1,12 @@
 //! The command `events`: resource use of a container, in runc's JSON.
 
 use crate::{ContainerError, GroupError, Id, OciError, Store, status};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd as _;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tote_cgroup::{Cgroup, Stats};
+use tote_sys::Wait;
 
 /// Options of `events`.
 #[derive(Clone, Copy, Debug)]
@@ -48,13 +49,9 @@ pub fn events(
         return Ok(());
     }
     let oom = line("oom", id, None)?;
-    let limit = Timespec::try_from(options.interval).ok();
     let mut killed = cgroup.oom_kills();
     loop {
-        let ended = matches!(
-            poll(&mut [PollFd::new(&init, PollFlags::IN)], limit.as_ref()),
-            Ok(1..)
-        );
+        let ended = Wait::within(options.interval).readable(init.as_fd()) == Ok(true);
         let now = cgroup.oom_kills();
         if now > killed && !emit(&oom) {
             return Ok(());

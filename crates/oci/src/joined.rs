@@ -5,11 +5,11 @@
 
 use crate::OciError;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::process::{WaitOptions, waitpid};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use tote_sandbox::clone_flag;
 use tote_spec::{IdMapping, NamespaceType, Spec};
+use tote_sys::{Endless, Wait};
 
 const AGREES: &str = "the bundle gives both a user namespace to join and its id mappings: they agree, so it is joined, but \
                       the specification wants one of the two";
@@ -56,7 +56,7 @@ fn read(namespace: BorrowedFd<'_>) -> Result<String, OciError> {
         drop(writer);
         let mut text = String::new();
         let read = File::from(reader).read_to_string(&mut text);
-        rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
+        Wait::endless(Endless::Worker).reap_child(child)?;
         read.map(|_| text)
     };
     let looked: std::io::Result<String> = look();

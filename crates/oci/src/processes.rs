@@ -2,8 +2,9 @@
 
 use crate::status;
 use crate::{ContainerError, Id, OciError, Store};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tote_cgroup::Cgroup;
+use tote_sys::{Endless, Wait};
 
 /// Returns the pids of a container's processes in the caller's PID namespace.
 ///
@@ -35,7 +36,10 @@ pub fn ps_table(pids: &[i32], options: &[String]) -> Result<String, OciError> {
     if options.is_empty() {
         command.arg("-ef");
     }
-    let output = command.args(options).output().map_err(OciError::Ps)?;
+    command.args(options).stdin(Stdio::null());
+    let output = Wait::endless(Endless::Program)
+        .output(&mut command)
+        .map_err(OciError::Ps)?;
     if !output.status.success() {
         return Err(OciError::PsOutput(
             String::from_utf8_lossy(&output.stderr).trim().to_owned(),

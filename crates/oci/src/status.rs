@@ -4,13 +4,12 @@ use crate::OciError;
 use crate::record::Record;
 use crate::states::Status;
 use crate::store::{GATE, Place};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::ErrorKind;
 use std::time::Duration;
 use tote_cgroup::{Cgroup, Controllers, GroupPlace};
-use tote_sys::Errno;
+use tote_sys::{Errno, Wait};
 
 /// Time that the end of a killed process usually takes at most.
 const USUAL: Duration = Duration::from_millis(500);
@@ -73,13 +72,7 @@ pub(crate) fn ends_soon(init: &OwnedFd) -> bool {
 }
 
 fn wait(init: &OwnedFd, limit: Duration) -> bool {
-    let limit = Timespec::try_from(limit).ok();
-    loop {
-        match poll(&mut [PollFd::new(init, PollFlags::IN)], limit.as_ref()) {
-            Err(Errno::INTR) => {}
-            polled => return polled == Ok(1),
-        }
-    }
+    Wait::within(limit).readable(init.as_fd()) == Ok(true)
 }
 
 /// Asks the one hierarchy that can tell: opening all of them means up to nine.

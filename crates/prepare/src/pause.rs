@@ -141,7 +141,7 @@ mod tests {
         send(&child, rustix::process::Signal::CHILD);
         assert!(child.try_wait().unwrap().is_none());
         send(&child, rustix::process::Signal::TERM);
-        let status = child.wait().unwrap();
+        let status = tote_sys::await_program(&mut child).unwrap();
         assert_eq!((status.code(), status.signal()), (Some(0), None));
     }
 }

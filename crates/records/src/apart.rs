@@ -6,12 +6,11 @@
 use crate::container::{LifeError, StartError, failure_line, listen_failure};
 use crate::{EngineError, Home};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{WaitOptions, waitpid};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use tote_images::{enter_ids, has_ids};
 use tote_rootfs::ReadError;
-use tote_sys::best_effort;
+use tote_sys::{Endless, Wait, best_effort};
 
 /// First byte of the answer of that process.
 const DONE: u8 = 0;
@@ -84,9 +83,7 @@ pub fn apart(
         best_effort(reader.read_to_end(&mut answer));
     }
     // A process that ignores SIGCHLD has no child to wait for.
-    best_effort(rustix::io::retry_on_intr(|| {
-        waitpid(Some(pid), WaitOptions::empty())
-    }));
+    best_effort(Wait::endless(Endless::Worker).reap_child(pid));
     match answer.split_first() {
         Some((&DONE, text)) => Ok(text.to_vec()),
         Some((&FAILED, text)) => Err(listen_failure(text).into()),

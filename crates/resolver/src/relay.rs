@@ -5,7 +5,7 @@ use crate::framed::{Framed, Progress};
 use crate::message::{Question, Refusal, Transport, is_failure, renumbered};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, connect, recv, send};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tote_sys::Errno;
@@ -216,7 +216,7 @@ fn ask(
         rustix::net::socket_with(family, kind, rustix::net::SocketFlags::CLOEXEC, None)?
     };
     rustix::io::ioctl_fionbio(&socket, true)?;
-    match connect(&socket, &server.address) {
+    match tote_sys::connect_at_once(&socket, &server.address) {
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(errno) => return Err(errno),
     }

@@ -13,7 +13,7 @@ use rustix::time::{
 };
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Errno, Wait, best_effort};
 
 /// The most questions that servers have at a time; one more fails at once.
 const MOST_RELAYS: usize = 128;
@@ -139,11 +139,7 @@ impl<N: Names> Resolver<N> {
     /// Does what can be done now, and waits for nothing. To be called when the descriptor is readable.
     pub fn advance(&mut self) {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; 64];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let ready: Vec<_> = match epoll::wait(&self.epoll, &mut events, Some(&now)) {
+        let ready: Vec<_> = match Wait::now().epoll(&self.epoll, &mut events) {
             Ok((ready, _)) => ready
                 .iter()
                 .map(|event| (event.data.u64(), event.flags))

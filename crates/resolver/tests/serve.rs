@@ -1,7 +1,7 @@
 //! A resolver between clients and servers, all of them on this machine's loopback device.
 #![allow(clippy::unwrap_used, reason = "a failing test may panic anywhere")]
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -75,11 +75,8 @@ impl Stage {
             }
             assert!(begin.elapsed() < Duration::from_secs(20), "nothing happens");
             let mut fds = [PollFd::new(&self.resolver, PollFlags::IN)];
-            let short = Timespec {
-                tv_sec: 0,
-                tv_nsec: 5_000_000,
-            };
-            poll(&mut fds, Some(&short)).unwrap();
+            let short = Duration::from_millis(5);
+            tote_sys::Wait::within(short).poll(&mut fds).unwrap();
             self.resolver.advance();
         }
     }

@@ -1,14 +1,13 @@
 //! Hooks: programs that callers want to be run at points of a container's life.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::MemfdFlags;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::CString;
 use std::fs::File;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use tote_sys::{Errno, Program, best_effort};
+use std::time::Duration;
+use tote_sys::{Endless, Errno, Program, Wait, best_effort};
 
 /// Hook, as `config.json` has it.
 #[derive(Clone, Copy, Debug)]
@@ -70,18 +69,19 @@ pub fn run_hook(hook: HookSpec<'_>, state: &[u8]) -> Result<(), HookError> {
     set_state(input.as_fd(), state).map_err(|errno| failed(errno.into()))?;
     let said = File::from(output);
     let mut child = spawn(hook, input, &said).map_err(failed)?;
-    let in_time = wait(&child, hook.timeout);
-    if !matches!(in_time, Ok(true)) {
+    let limit = hook.timeout.map(|seconds| Duration::from_secs(seconds.into()));
+    let ended = Wait::within_or(limit, Endless::Program).finish(&mut child);
+    if !matches!(ended, Ok(Some(_))) {
         best_effort(child.kill());
+        best_effort(Wait::endless(Endless::Worker).finish(&mut child));
     }
-    let status = child.wait().map_err(failed)?;
-    match in_time.map_err(|errno| failed(errno.into()))? {
-        false => Err(HookError::Timeout {
+    match ended.map_err(failed)? {
+        None => Err(HookError::Timeout {
             path: hook.path.to_owned(),
             seconds: hook.timeout.unwrap_or(0),
         }),
-        true if status.success() => Ok(()),
-        true => Err(HookError::Status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(HookError::Status {
             status: describe(status),
             said: start_of(&said),
         }),
@@ -107,27 +107,6 @@ fn spawn(hook: HookSpec<'_>, input: OwnedFd, output: &File) -> std::io::Result<C
         .stdout(output.try_clone()?)
         .stderr(output.try_clone()?)
         .spawn()
-}
-
-/// Waits for the end; `false` if the time ran out first.
-fn wait(child: &Child, seconds: Option<u32>) -> Result<bool, Errno> {
-    let Some(seconds) = seconds else { return Ok(true) };
-    let pid = i32::try_from(child.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or(Errno::SRCH)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-    let limit = Timespec {
-        tv_sec: seconds.into(),
-        tv_nsec: 0,
-    };
-    loop {
-        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&limit)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
 }
 
 fn describe(status: ExitStatus) -> String {

@@ -3,7 +3,12 @@
 use crate::{ErrandError, RuntimeError};
 use rustix::fd::OwnedFd;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use tote_spec::IdMapping;
+use tote_sys::Wait;
+
+/// Time in which the helpers write a map.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Both maps, and which program writes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +79,8 @@ fn spawn(
 }
 
 fn finish(program: &'static str, file: &'static str, child: std::process::Child) -> Result<(), RuntimeError> {
-    let output = child
-        .wait_with_output()
+    let output = Wait::within(PATIENCE)
+        .collect(child)
         .map_err(|source| RuntimeError::Errand(ErrandError::Map { file, source }))?;
     if output.status.success() {
         return Ok(());

@@ -4,7 +4,9 @@ use crate::{Aside, Created, Outcome, RuntimeError};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
 use rustix::process::{Signal, pidfd_send_signal};
-use tote_sys::{Child, Errno, Event, ExitStatus, Footprint, SignalFd, SignalSet, Taker, Wish, best_effort};
+use tote_sys::{
+    Child, Endless, Errno, Event, ExitStatus, Footprint, SignalFd, SignalSet, Taker, Wait, Wish, best_effort,
+};
 
 /// Event of a sandbox while it is kept.
 #[derive(Debug)]
@@ -77,7 +79,7 @@ impl Keeper<'_> {
             }
             let asides = aside.fds().into_iter();
             fds.extend(asides.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            match footprint.sleep(&mut fds, None) {
+            match footprint.sleep(&mut fds, Wait::endless(Endless::Calls)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(RuntimeError::Wait(errno)),
             }

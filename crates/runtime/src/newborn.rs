@@ -2,10 +2,10 @@
 
 use crate::errand::{self, Errands, Made};
 use crate::{Refusal, RuntimeError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::Errand;
-use tote_sys::{Child, Errno, Event, Sealing, Way};
+use tote_sys::{Child, Errno, Event, Sealing, Wait, Way};
 
 /// Process that is becoming a container, or part of one, with the cgroup that was made for it.
 pub(crate) struct Newborn<'a> {
@@ -130,11 +130,7 @@ impl<'a> Newborn<'a> {
                 self.child.as_ref()?.channel(),
                 PollFlags::IN,
             )];
-            let now = Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            let is_there = poll(&mut fds, Some(&now)) == Ok(1);
+            let is_there = Wait::now().poll(&mut fds) == Ok(1);
             match is_there.then(|| self.hear(attendant.warn()))? {
                 Err(step @ (RuntimeError::Step(_) | RuntimeError::Hook { .. })) => return Some(step),
                 // The end of the channel is readable for ever.

@@ -4,10 +4,10 @@
 //! word while a process that traced it keeps its channel open.
 
 use crate::RuntimeError;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
-use tote_sys::{Child, Errno, pending_signal};
+use tote_sys::{Child, Errno, Wait, pending_signal};
 
 /// Interval at which a silent process is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -57,7 +57,7 @@ impl Patience {
             let timeout = left.map_or(LOOK, |left| left.min(LOOK));
             let channel = child.channel();
             let mut fds = [PollFd::new(&channel, PollFlags::IN)];
-            match poll(&mut fds, Timespec::try_from(timeout).ok().as_ref()) {
+            match Wait::within(timeout).poll(&mut fds) {
                 Ok(0) => self.look(child, Instant::now())?,
                 Ok(_) => {
                     self.has_ended = false;

@@ -2,10 +2,11 @@
 
 use crate::allowance::Allowance;
 use crate::{BrokenStream, DetachKeys};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use tote_sys::{Endless, Wait};
 
 /// Bytes of one read at first: enough for typed input and for a few lines of output.
 const NARROW: usize = 16 * 1024;
@@ -146,7 +147,10 @@ impl Copy {
     fn wait_for_room(&self) -> bool {
         let Some(to) = &self.to else { return false };
         let mut fds = [PollFd::from_borrowed_fd(to.fd(), PollFlags::OUT)];
-        matches!(poll(&mut fds, None), Ok(_) | Err(Errno::INTR))
+        matches!(
+            Wait::endless(Endless::Reader).poll(&mut fds),
+            Ok(_) | Err(Errno::INTR)
+        )
     }
 
     /// Reads once; true if anything came.

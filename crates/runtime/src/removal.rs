@@ -2,11 +2,10 @@
 
 use crate::{Maps, RuntimeError};
 use rustix::fd::AsFd as _;
-use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use tote_sys::{Ancestry, Birth, Child, Errno, Event, IdMaps, Op, Parcel, Way, birth};
+use tote_sys::{Ancestry, Birth, Child, Endless, Errno, Event, IdMaps, Op, Parcel, Wait, Way, birth};
 
 /// Removes a tree as root of a new user namespace with these maps; without maps, the caller is the only mapped user.
 ///
@@ -41,7 +40,7 @@ pub fn remove_tree(path: &Path, maps: Option<&Maps>) -> Result<(), RuntimeError>
     })
     .map_err(RuntimeError::Clone)?;
     let outcome = watch(&child, maps, &failed);
-    let ended = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
+    let ended = Wait::endless(Endless::Worker).reap(child.pidfd.as_fd());
     outcome.and(ended.map(drop).map_err(RuntimeError::Wait))
 }
 

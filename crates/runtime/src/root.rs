@@ -1,9 +1,8 @@
 //! Root directory of another process.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use tote_sys::Errno;
+use tote_sys::{Errno, Wait};
 
 /// Opens the root directory of the process with this pid and this pidfd. The pid alone may belong to another process
 /// by the time of the look-up, and that process's root may be the host's.
@@ -14,14 +13,9 @@ pub fn root_of(pid: u32, pidfd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty())?;
     // The check comes afterwards: as long as the process has not been reaped, the pid was its own.
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&now)) {
-        Ok(0) => Ok(root),
-        Ok(_) => Err(Errno::SRCH),
-        Err(errno) => Err(errno),
+    match Wait::now().readable(pidfd)? {
+        false => Ok(root),
+        true => Err(Errno::SRCH),
     }
 }
 

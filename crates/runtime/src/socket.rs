@@ -6,6 +6,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::IoSlice;
 use std::path::Path;
+use std::time::Duration;
+use tote_sys::Wait;
+
+/// Time in which the caller of a runtime accepts what it has asked for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connects to the listening socket and sends the descriptor along with a text.
 ///
@@ -14,7 +19,7 @@ use std::path::Path;
 pub fn send_descriptor(socket: &Path, text: &str, fd: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC;
     let connection = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&connection, &SocketAddrUnix::new(socket)?)?;
+    Wait::within(PATIENCE).connect(&connection, &SocketAddrUnix::new(socket)?)?;
     let mut rest = text.as_bytes();
     let flags = SendFlags::NOSIGNAL;
     let sent = tote_sys::send_with(connection.as_fd(), &[IoSlice::new(rest)], &[fd])?;

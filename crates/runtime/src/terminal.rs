@@ -1,11 +1,11 @@
 //! Terminal of the caller.
 
 use crate::RuntimeError;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::time::Duration;
-use tote_sys::best_effort;
+use tote_sys::{Wait, best_effort};
 
 /// Raw mode of the caller's terminal; dropping this restores the former modes.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub fn wait_while_read(time: Duration) {
         PollFlags::empty(),
     )];
     // If poll(2) fails or ends early, the caller notices the reason itself.
-    best_effort(poll(&mut fds, Timespec::try_from(time).ok().as_ref()));
+    best_effort(Wait::within(time).poll(&mut fds));
 }
 
 /// Returns rows and columns of the caller's terminal, whichever standard descriptor is one.

@@ -3,10 +3,10 @@
 
 use crate::relay::Copy;
 use crate::{RuntimeError, Stdio};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Endless, Errno, Wait, best_effort};
 
 /// Descriptors that an attendant waits for beside the caller's streams.
 pub(crate) struct Waiting<'a> {
@@ -45,11 +45,7 @@ impl Stdio {
         fds.extend(waiting.asides.iter().copied().map(readable));
         fds.extend(copies.iter().flatten().cloned());
         fds.extend(waiting.channel.map(readable));
-        let left = waiting
-            .until
-            .map(|until| until.saturating_duration_since(Instant::now()));
-        let left = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut fds, left.as_ref()) {
+        match Wait::until_or(waiting.until, Endless::Program).poll(&mut fds) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(RuntimeError::Wait(errno)),
         }

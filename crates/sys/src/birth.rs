@@ -168,7 +168,9 @@ impl Child {
         let pidfd = pidfd_open(number, PidfdFlags::empty())?;
         // A child keeps its pid until it is reaped, so the pidfd of a child is of the process that was meant.
         let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        waitid(WaitId::PidFd(pidfd.as_fd()), peek)?;
+        #[expect(clippy::disallowed_methods, reason = "it does not wait")]
+        let child = waitid(WaitId::PidFd(pidfd.as_fd()), peek);
+        child?;
         if pid == self.pid {
             return Err(Errno::CHILD);
         }

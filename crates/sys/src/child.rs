@@ -176,11 +176,7 @@ fn parent_is_there(channel: BorrowedFd<'_>) -> Result<(), Errno> {
         &channel,
         rustix::event::PollFlags::empty(),
     )];
-    let now = rustix::time::Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    match rustix::event::poll(&mut poll, Some(&now))? {
+    match crate::Wait::now().poll(&mut poll)? {
         0 => Ok(()),
         _ => Err(Errno::PIPE),
     }

@@ -2,7 +2,8 @@
 
 use crate::Errno;
 use crate::outcome::{best_effort, errno};
-use rustix::event::{PollFd, Timespec, poll};
+use crate::wait::Wait;
+use rustix::event::PollFd;
 use std::mem::MaybeUninit;
 use std::sync::Once;
 use std::time::{Duration, Instant};
@@ -39,9 +40,7 @@ impl Deadline {
     /// Those of poll(2) but for `EINTR`, after which the wait goes on.
     pub fn poll(self, fds: &mut [PollFd<'_>]) -> Result<usize, Errno> {
         loop {
-            // A year fits.
-            let left = Timespec::try_from(self.left()).unwrap_or_default();
-            match poll(fds, Some(&left)) {
+            match Wait::until(self.0).poll(fds) {
                 Err(Errno::INTR) => {}
                 ready => return ready,
             }

@@ -1,7 +1,8 @@
 //! Entry point of the program, in place of the standard library's.
 
 use crate::outcome::best_effort;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::wait::Wait;
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::{CStr, OsString, c_char};
 use std::io::Write as _;
@@ -92,7 +93,7 @@ fn open_standard() {
         rustix::stdio::stderr(),
     );
     let mut fds = [&stdin, &stdout, &stderr].map(|fd| PollFd::new(fd, PollFlags::empty()));
-    if poll(&mut fds, Some(&Timespec::default())).is_err() {
+    if Wait::now().poll(&mut fds).is_err() {
         return;
     }
     for _ in fds.iter().filter(|fd| fd.revents().contains(PollFlags::NVAL)) {

@@ -2,11 +2,12 @@
 
 use crate::outcome::{best_effort, errno, exit};
 use crate::signal::{SignalFd, SignalSet};
+use crate::wait::{Endless, Wait};
 use crate::{Errno, Footprint};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 use std::time::{Duration, Instant};
 
 /// Makes a process that performs `work` and ends with the exit code that it returns; the parent reaps the process.
@@ -54,8 +55,8 @@ pub fn fork_orphan(work: impl FnOnce() -> u8) -> Result<(), Errno> {
         Ok(_) => 0,
         Err(errno) => u8::try_from(errno.raw_os_error()).unwrap_or(u8::MAX),
     })?;
-    let (_, status) =
-        rustix::io::retry_on_intr(|| waitpid(Some(between), WaitOptions::empty()))?.ok_or(Errno::CHILD)?;
+    let status = Wait::endless(Endless::Worker).reap_child(between)?;
+    let status = status.ok_or(Errno::CHILD)?;
     match status.exit_status() {
         Some(0) => Ok(()),
         Some(code) => Err(Errno::from_raw_os_error(code)),
@@ -114,8 +115,8 @@ pub fn fork_parent(attended: bool, work: impl FnOnce() -> Work) -> Result<Work, 
     if rustix::io::retry_on_intr(|| rustix::io::read(&ours, &mut byte))? == 1 {
         return Ok(Work::GoesOn(byte[0]));
     }
-    let ended = rustix::io::retry_on_intr(|| waitpid(Some(worker), WaitOptions::empty()))?;
-    let code = ended.and_then(|(_, status)| status.exit_status());
+    let ended = Wait::endless(Endless::Worker).reap_child(worker)?;
+    let code = ended.and_then(WaitStatus::exit_status);
     let code = code
         .and_then(|code| u8::try_from(code).ok())
         .ok_or(Errno::CHILD)?;
@@ -129,7 +130,7 @@ fn pass_signals_on(worker: Pid, line: BorrowedFd<'_>, signals: &SignalFd) -> Res
             PollFd::from_borrowed_fd(line, PollFlags::IN),
             PollFd::new(signals, PollFlags::IN),
         ];
-        rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
+        rustix::io::retry_on_intr(|| Wait::endless(Endless::Program).poll(&mut fds))?;
         if !fds[0].revents().is_empty() {
             return Ok(());
         }
@@ -151,7 +152,12 @@ fn await_children(line: OwnedFd, number: u8) {
     best_effort(rustix::io::write(&line, &[number]));
     drop(line);
     Footprint::new().trim();
-    while matches!(wait(WaitOptions::empty()), Ok(_) | Err(Errno::INTR)) {}
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the children are programs of the user's, which take as long as they like"
+    )]
+    let reaped = || wait(WaitOptions::empty());
+    while matches!(reaped(), Ok(_) | Err(Errno::INTR)) {}
 }
 
 /// Makes a process that keeps nothing of this one but the descriptor: a session of its own, `/dev/null` for its

@@ -127,7 +127,6 @@ fn enter_cgroup(tasks: BorrowedFd<'_>) -> Result<bool, Errno> {
 mod tests {
     use super::*;
     use crate::{Ancestry, Birth, Event, Op, Way, birth};
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     #[test]
     fn a_gate_that_is_open_is_not_waited_at() {
@@ -152,12 +151,8 @@ mod tests {
         })
         .unwrap();
         child.open_gate(&Parcel::default()).unwrap();
-        let mut fds = [PollFd::from_borrowed_fd(child.channel(), PollFlags::IN)];
-        let limit = Timespec {
-            tv_sec: 20,
-            tv_nsec: 0,
-        };
-        let heard = poll(&mut fds, Some(&limit)) == Ok(1);
+        let wait = crate::Wait::within(std::time::Duration::from_secs(20));
+        let heard = wait.readable(child.channel()) == Ok(true);
         let event = heard.then(|| child.event());
         child.kill();
         assert!(

@@ -23,11 +23,12 @@
 use crate::clone3::{CloneArgs, clone as clone3};
 use crate::outcome::errno;
 use crate::outcome::exit;
+use crate::wait::{Endless, Wait};
 use crate::{Errno, best_effort, signal};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::process::{Pid, Signal, pidfd_send_signal};
 
 /// Bytes of the guardian's stack. The container's process performs all its operations on a copy of it. Unused pages
 /// take no memory.
@@ -52,18 +53,25 @@ impl ExitStatus {
     /// waitid(2)'s.
     pub fn of(pidfd: BorrowedFd<'_>) -> Result<Self, Errno> {
         loop {
-            match waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED) {
-                Ok(Some(status)) => {
-                    return Ok(match (status.exit_status(), status.terminating_signal()) {
-                        (Some(code), _) => Self::Code(code),
-                        (None, Some(signal)) => Self::Signal(signal),
-                        (None, None) => Self::KILLED,
-                    });
-                }
-                Ok(None) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
+            if let Some(status) = Self::within(pidfd, Wait::endless(Endless::Program))? {
+                return Ok(status);
             }
         }
+    }
+
+    /// Waits so long for the end of a child that has not been reaped yet; `None` once the time is over.
+    ///
+    /// # Errors
+    /// waitid(2)'s.
+    pub fn within(pidfd: BorrowedFd<'_>, wait: Wait) -> Result<Option<Self>, Errno> {
+        let ended = wait.reap(pidfd)?;
+        Ok(ended.map(
+            |status| match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => Self::Code(code),
+                (None, Some(signal)) => Self::Signal(signal),
+                (None, None) => Self::KILLED,
+            },
+        ))
     }
 
     const KILLED: Self = Self::Signal(libc::SIGKILL);
@@ -214,7 +222,7 @@ fn first_word(line: &OwnedFd, pidfd: &OwnedFd) -> Result<u32, Errno> {
         PollFd::new(line, PollFlags::IN),
         PollFd::new(pidfd, PollFlags::IN),
     ];
-    rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
+    rustix::io::retry_on_intr(|| Wait::endless(Endless::Worker).poll(&mut fds))?;
     if fds[0].revents().is_empty() {
         return Err(Errno::CHILD);
     }
@@ -282,7 +290,7 @@ fn watch(line: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> ! {
             PollFd::from_borrowed_fd(line, PollFlags::IN),
             PollFd::from_borrowed_fd(pidfd, PollFlags::IN),
         ];
-        if poll(&mut fds, None).is_err() {
+        if Wait::endless(Endless::Program).poll(&mut fds).is_err() {
             continue;
         }
         if !fds[1].revents().is_empty() {

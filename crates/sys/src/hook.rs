@@ -4,10 +4,11 @@ use crate::outcome::errno;
 use crate::outcome::exit;
 use crate::registers::Registers;
 use crate::text::Text;
+use crate::wait::{Endless, Wait};
 use crate::{Errno, Program, console};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ffi::CString;
+use std::time::Duration;
 
 /// A program that runs to its end before the next operation.
 #[derive(Debug)]
@@ -116,18 +117,8 @@ fn become_it(hook: &Hook, directory: Option<BorrowedFd<'_>>) -> Errno {
 
 /// Waits for the end; `false` if the time ran out first.
 fn wait(pidfd: &OwnedFd, seconds: Option<u32>) -> Result<bool, Errno> {
-    let limit = seconds.map(|seconds| Timespec {
-        tv_sec: seconds.into(),
-        tv_nsec: 0,
-    });
-    loop {
-        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], limit.as_ref()) {
-            Ok(0) => return Ok(false),
-            Ok(_) => return Ok(true),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
+    let limit = seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    Wait::within_or(limit, Endless::Program).readable(pidfd.as_fd())
 }
 
 fn reap(pid: i32) -> Result<i32, Errno> {

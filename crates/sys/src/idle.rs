@@ -2,7 +2,8 @@
 
 use crate::Errno;
 use crate::outcome::best_effort;
-use rustix::event::{PollFd, Timespec, poll};
+use crate::wait::Wait;
+use rustix::event::{PollFd, poll};
 use rustix::mm::{Advice, madvise};
 use std::ffi::c_void;
 
@@ -119,13 +120,19 @@ impl Footprint {
     /// # Errors
     /// poll(2)'s.
     #[inline(never)]
-    pub fn sleep(&self, fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<usize, Errno> {
+    pub fn sleep(&self, fds: &mut [PollFd<'_>], wait: Wait) -> Result<usize, Errno> {
+        let timeout = wait.timeout();
         for (start, length) in self.program.iter().filter(|(_, length)| *length > 0) {
             // SAFETY: a private mapping of a file that neither can be written nor was has the file's bytes, also
             // after its pages were given back.
             best_effort(unsafe { madvise(*start as *mut c_void, *length, Advice::LinuxDontNeed) });
         }
-        poll(fds, timeout)
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "code of another file would be brought back for it"
+        )]
+        let ready = poll(fds, timeout.as_ref());
+        ready
     }
 }
 
@@ -146,6 +153,7 @@ impl Default for Footprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn what_is_as_in_the_file_is_found() {
@@ -205,14 +213,12 @@ Swap:                  0 kB
     #[test]
     #[ignore = "it is the process that the next test looks at"]
     fn sleeper() {
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: 200_000_000,
-        };
         // More than once: the thread that started this one does not sleep at first.
         let footprint = Footprint::new();
         for _ in 0..100 {
-            footprint.sleep(&mut [], Some(&timeout)).unwrap();
+            footprint
+                .sleep(&mut [], Wait::within(Duration::from_millis(200)))
+                .unwrap();
         }
     }
 
@@ -226,7 +232,7 @@ Swap:                  0 kB
         let mut command = std::process::Command::new("/proc/self/exe");
         command.args(["--exact", "--ignored", "--quiet", "idle::tests::sleeper"]);
         let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
-        let limit = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let limit = std::time::Instant::now() + Duration::from_secs(10);
         let (mut size, mut has_run) = (0, false);
         while (size > 16 || !has_run) && std::time::Instant::now() < limit {
             std::thread::yield_now();
@@ -234,7 +240,7 @@ Swap:                  0 kB
             has_run |= size > 64;
         }
         child.kill().unwrap();
-        child.wait().unwrap();
+        Wait::endless(crate::Endless::Worker).finish(&mut child).unwrap();
         assert!(has_run && size <= 16, "{size} KiB");
     }
 
@@ -243,11 +249,10 @@ Swap:                  0 kB
         let footprint = Footprint::new();
         assert!(footprint.program[0].1 > 0, "{footprint:?}");
         footprint.trim();
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: 1,
-        };
-        assert_eq!(footprint.sleep(&mut [], Some(&timeout)), Ok(0));
+        assert_eq!(
+            footprint.sleep(&mut [], Wait::within(Duration::from_nanos(1))),
+            Ok(0)
+        );
         assert_eq!("still here".len(), 10);
     }
 }

@@ -109,6 +109,7 @@ mod title;
 mod tsc;
 mod view;
 mod visit;
+mod wait;
 
 pub use absence::{Failure, alive, present, reachable, visible};
 pub use accept::{ACCEPT_AGAIN, Accepted, accept};
@@ -188,3 +189,4 @@ pub use tap::make_tap;
 pub use title::set_title;
 pub use tsc::tsc_khz;
 pub use view::{file_mount, overlay_of};
+pub use wait::{Endless, Wait, await_program, connect_at_once};

@@ -150,7 +150,7 @@ mod tests {
                     listener.let_through(&call).unwrap();
                 }
             }
-            assert!(child.wait().unwrap().success());
+            assert!(crate::await_program(&mut child).unwrap().success());
             assert_eq!(given, 1);
         });
         thread.join().unwrap();

@@ -83,10 +83,8 @@ impl Drop for NewUserNamespace {
             &self.pidfd,
             rustix::process::Signal::KILL,
         ));
-        best_effort(rustix::process::waitid(
-            rustix::process::WaitId::PidFd(rustix::fd::AsFd::as_fd(&self.pidfd)),
-            rustix::process::WaitIdOptions::EXITED,
-        ));
+        let wait = crate::Wait::endless(crate::Endless::Worker);
+        best_effort(wait.reap(rustix::fd::AsFd::as_fd(&self.pidfd)));
     }
 }
 

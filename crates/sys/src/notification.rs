@@ -2,7 +2,8 @@
 
 use crate::Errno;
 use crate::outcome::{best_effort, errno};
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::wait::{Endless, Wait};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// Size of a page on every machine that this program is built for, or a part of it.
@@ -80,7 +81,7 @@ impl CallListener {
     pub fn next(&self) -> Result<Option<ReportedCall>, Errno> {
         loop {
             let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
-            match poll(&mut fds, None) {
+            match Wait::endless(Endless::Calls).poll(&mut fds) {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno),

@@ -21,6 +21,7 @@ use crate::event::{ENDED, receive_once};
 use crate::outcome::{best_effort, errno, exit};
 use crate::registers::Registers;
 use crate::socket::{accept, address, socket, tell_ready};
+use crate::wait::connect_at_once;
 use crate::{Errno, Event, Exec, console, root};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -80,7 +81,7 @@ impl Taking {
     pub fn open(dir: BorrowedFd<'_>, name: &str) -> Result<Self, Errno> {
         let connection = socket(SocketType::SEQPACKET)?;
         rustix::io::ioctl_fionbio(&connection, true)?;
-        rustix::net::connect(&connection, &address(dir, name)?)?;
+        connect_at_once(&connection, &address(dir, name)?)?;
         rustix::io::ioctl_fionbio(&connection, false)?;
         if peer_user(connection.as_fd())? != rustix::process::geteuid().as_raw() {
             return Err(Errno::PERM);

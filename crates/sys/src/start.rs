@@ -10,11 +10,16 @@ use crate::event::{Event, receive};
 use crate::outcome::best_effort;
 use crate::registers::Registers;
 use crate::socket::{accept, address, socket, tell_ready};
+use crate::wait::Wait;
 use crate::{Errno, Exec, Op};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, FileType, StatxFlags};
 use rustix::net::SocketType;
 use std::ffi::CStr;
+use std::time::Duration;
+
+/// Time in which a process that waits for its start takes a connection: more than one command waits for it only when the process is held up.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Wait for the command that starts the container.
 #[derive(Debug)]
@@ -41,7 +46,7 @@ pub fn start_gate(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
 pub fn waits_for_start(dir: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
     // unix(7): connect(2) fails with EPROTOTYPE for a live socket of another type, with ECONNREFUSED if only its name
     // is left.
-    match rustix::net::connect(socket(SocketType::DGRAM)?, &address(dir, name)?) {
+    match Wait::within(PATIENCE).connect(socket(SocketType::DGRAM)?, &address(dir, name)?) {
         Err(Errno::PROTOTYPE) => Ok(true),
         Err(Errno::CONNREFUSED | Errno::NOENT) | Ok(()) => Ok(false),
         Err(errno) => Err(errno),
@@ -59,7 +64,7 @@ impl Starting {
     /// `ECONNREFUSED` if no process waits behind it.
     pub fn open(dir: BorrowedFd<'_>, name: &str) -> Result<Self, Errno> {
         let socket = socket(SocketType::SEQPACKET)?;
-        rustix::net::connect(&socket, &address(dir, name)?)?;
+        Wait::within(PATIENCE).connect(&socket, &address(dir, name)?)?;
         Ok(Self(socket))
     }
 

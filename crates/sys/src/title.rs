@@ -81,7 +81,9 @@ mod tests {
             alone
                 .args(["--exact", name, "--test-threads=1"])
                 .env(ALONE, "a=b");
-            let ended = alone.output().unwrap();
+            let ended = crate::Wait::within(std::time::Duration::from_secs(60))
+                .output(&mut alone)
+                .unwrap();
             assert!(
                 ended.status.success(),
                 "{}",

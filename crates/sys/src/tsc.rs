@@ -1,10 +1,10 @@
 //! Frequency of the processor's time stamp counter.
 
-use rustix::event::{PollFd, Timespec, poll};
+use crate::wait::Wait;
 use std::time::{Duration, Instant};
 
 /// Nanoseconds of the measurement: the error is that of two readings of the clock, a few hundred-thousandths at most.
-const SPAN: i64 = 10_000_000;
+const SPAN: u64 = 10_000_000;
 
 /// Time between two readings of the clock between which the counter is read. Where another process gets the processor meanwhile, it is longer.
 const MOMENT: Duration = Duration::from_nanos(250);
@@ -15,13 +15,9 @@ const ATTEMPTS: usize = 1000;
 /// Measures the frequency in kHz; `None` on processors without such a counter.
 #[must_use]
 pub fn tsc_khz() -> Option<u64> {
-    let wait = Timespec {
-        tv_sec: 0,
-        tv_nsec: SPAN,
-    };
     let (begin, first) = read(count)?;
     // A wait that a signal ends is only less exact.
-    crate::best_effort(poll(&mut [] as &mut [PollFd<'_>], Some(&wait)));
+    crate::best_effort(Wait::within(Duration::from_nanos(SPAN)).poll(&mut []));
     let (end, last) = read(count)?;
     let cycles = u128::from(last.checked_sub(first)?);
     u64::try_from(cycles * 1_000_000 / end.duration_since(begin).as_nanos().max(1)).ok()

@@ -153,7 +153,7 @@ impl<'a> Attendant<'a> {
     }
 
     fn new(mut streams: Streams<'a>, channel: UnixStream, console: Option<UnixStream>) -> Self {
-        let input_ended = streams.mute;
+        let (input_ended, patience) = (streams.mute, streams.patience);
         Self {
             visitors: Visitors::new(streams.visitors.take()),
             streams,
@@ -173,7 +173,7 @@ impl<'a> Attendant<'a> {
             brings: false,
             runs: false,
             begin: Instant::now(),
-            patience: BOOT,
+            patience,
         }
     }
 
@@ -320,7 +320,7 @@ impl<'a> Attendant<'a> {
         if ready.ended && (self.channel_ended || !ready.channel) {
             return Err(VmmError::Ended { last: String::new() });
         }
-        if !self.host.is_ready() && self.begin.elapsed() >= self.patience {
+        if self.is_awaited() && self.begin.elapsed() >= self.patience {
             return Err(VmmError::Silent {
                 seconds: self.patience.as_secs(),
                 last: String::new(),

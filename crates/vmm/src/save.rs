@@ -4,12 +4,12 @@ use crate::VmmError;
 use crate::console::{Tail, last_words};
 use crate::machine::Machine;
 use crate::vmm::{Booted, Vmm, Wires};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use tote_channel::{Event, Host};
-use tote_sys::Errno;
+use tote_sys::{Errno, Wait};
 
 /// Bytes that are read of a stream at a time.
 const CHUNK: usize = 4096;
@@ -86,7 +86,7 @@ impl Saver {
         let control = booted.control();
         let mut fds = vec![waits(channel), waits(console), waits(booted.ended())];
         fds.extend(control.map(waits));
-        match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+        match Wait::within(left).poll(&mut fds) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(false),
             Err(errno) => return Err(VmmError::kernel("wait for the virtual machine")(errno)),

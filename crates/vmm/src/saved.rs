@@ -7,18 +7,16 @@
 use crate::VmmError;
 use crate::arguments::empty_disk;
 use crate::machine::{Begin, Machine, Template};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
 use std::os::unix::ffi::OsStrExt as _;
-use tote_sys::{CallListener, Errno, read_memory};
+use std::time::Duration;
+use tote_sys::{CallListener, Errno, Wait, read_memory};
 
 /// Time in which QEMU opens its files: seconds on a busy machine.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 60,
-    tv_nsec: 0,
-};
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Name of QEMU's object that is the guest's memory.
 pub(crate) const MEMORY: &str = "memory";
@@ -74,7 +72,7 @@ impl Files {
             let [control, ended] = running.waits();
             let wait = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
             let mut fds = [wait(listener.as_fd()), wait(control), wait(ended)];
-            let found = match poll(&mut fds, Some(&PATIENCE)) {
+            let found = match Wait::within(PATIENCE).poll(&mut fds) {
                 Ok(0) => return Err(failed(Errno::TIMEDOUT)),
                 Err(Errno::INTR) => continue,
                 found => found,

@@ -64,6 +64,7 @@ fn run(vmm: &dyn Vmm, machine: &Machine) -> (Verdict, Vec<String>) {
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
         plain: false,
         mute: false,
+        patience: crate::attend::BOOT,
         visitors: None,
     };
     let mut warnings = Vec::new();
@@ -222,7 +223,7 @@ fn a_process_that_ends_before_it_speaks_is_not_waited_for() {
     let mut command = Command::new("/bin/true");
     let (mut child, listener) = spawn_reporting(&mut command, &OPEN_FOR_BOTH).unwrap();
     let ended = pidfd(&child).unwrap();
-    child.wait().unwrap();
+    tote_sys::await_program(&mut child).unwrap();
     let (control, _) = UnixStream::pair().unwrap();
     let mut gone = Gone {
         control,
@@ -464,6 +465,7 @@ fn a_plan_comes_after_a_rehearsal() {
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
         plain: false,
         mute: false,
+        patience: crate::attend::BOOT,
         visitors: None,
     };
     let pair = UnixStream::pair().unwrap();

@@ -57,6 +57,10 @@ impl Server {
         let address = SocketAddr::from_abstract_name(NAME).map_err(failed)?;
         let listener = UnixListener::bind_addr(&address).map_err(failed)?;
         // It waits in the socket until the server takes it.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the listener is this process's own, and has room"
+        )]
         let stream = UnixStream::connect_addr(&address).map_err(failed)?;
         rustix::io::fcntl_setfd(&listener, FdFlags::empty()).map_err(VmmError::kernel("pass on a socket"))?;
         let start = |source| VmmError::Start {

@@ -1,12 +1,14 @@
 //! Streams and signals of the container, as the attendant has them.
 
 use crate::VmmError;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::attend::BOOT;
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::BorrowedFd;
 use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use std::os::unix::net::UnixListener;
+use std::time::Duration;
 use tote_channel::Stream;
-use tote_sys::{Errno, SignalFd, SignalSet};
+use tote_sys::{Endless, Errno, SignalFd, SignalSet, Wait};
 
 /// Bytes of which a pipe that is ready takes all, so that no write waits: `PIPE_BUF`.
 const ATOMIC: usize = 4096;
@@ -43,6 +45,8 @@ pub struct Streams<'a> {
     pub plain: bool,
     /// True if the process in the guest gets no input, which its plan says.
     pub mute: bool,
+    /// Time in which the guest has to come up, and to begin what is asked of it.
+    pub patience: Duration,
     /// Socket on which other commands come that have something to do in the container.
     pub visitors: Option<UnixListener>,
 }
@@ -62,6 +66,7 @@ impl<'a> Streams<'a> {
             signals: SignalFd::new(&signals).map_err(VmmError::kernel("get signals"))?,
             plain: false,
             mute: false,
+            patience: BOOT,
             visitors: None,
         })
     }
@@ -129,7 +134,7 @@ impl Waiting {
     pub(crate) fn finish(&mut self, to: BorrowedFd<'_>) {
         while !self.bytes.is_empty() {
             let mut fds = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
-            match poll(&mut fds, None::<&Timespec>) {
+            match Wait::endless(Endless::Reader).poll(&mut fds) {
                 Ok(_) => _ = self.write(to),
                 Err(Errno::INTR) => {}
                 Err(_) => return,

@@ -1,4 +1,5 @@
 //! The attendant with a VMM that boots nothing: its guest is a thread of the test.
+#![expect(clippy::disallowed_methods, reason = "the listeners have room")]
 
 use crate::attend::{Verdict, attend_within};
 use crate::console::Tail;
@@ -77,6 +78,7 @@ fn run_within(
         signals: SignalFd::new(&SignalSet::empty()).unwrap(),
         plain: false,
         mute: false,
+        patience: crate::attend::BOOT,
         visitors,
     };
     let machine = (vmm as &dyn Vmm, &machine());

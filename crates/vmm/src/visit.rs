@@ -122,3 +122,49 @@ impl Booted for Another {
         String::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::visitors::listen;
+    use std::io::Write as _;
+    use std::time::Duration;
+    use tote_sys::{SignalFd, SignalSet, Wait};
+
+    /// A guest that is up, and does not begin what it is asked for, keeps nobody for ever.
+    #[test]
+    fn a_guest_that_begins_nothing_is_given_up() {
+        let name = format!("tote-vmm-test-{}-deaf", std::process::id());
+        let listener = listen(&name).unwrap();
+        let attendant = std::thread::spawn(move || {
+            assert!(
+                Wait::within(Duration::from_secs(60))
+                    .readable(listener.as_fd())
+                    .unwrap()
+            );
+            let (mut stream, _) = listener.accept().unwrap();
+            let greeting = std::mem::take(tote_channel::Guest::new("6.1").outgoing());
+            stream.write_all(&greeting).unwrap();
+            stream
+        });
+        let nothing = std::fs::File::open("/dev/null").unwrap();
+        let out = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+        let streams = Streams {
+            input: nothing.as_fd(),
+            outputs: [out.as_fd(), out.as_fd()],
+            signals: SignalFd::new(&SignalSet::empty()).unwrap(),
+            plain: true,
+            mute: true,
+            patience: Duration::from_millis(200),
+            visitors: None,
+        };
+        let verdict = visit(&name, b"the plan", streams, &mut |_| {});
+        let message = verdict.message.unwrap_or_default();
+        assert_eq!(verdict.code, 125);
+        assert!(
+            message.starts_with("the guest did not answer within"),
+            "{message}"
+        );
+        drop(attendant.join().unwrap());
+    }
+}

@@ -9,7 +9,7 @@ use crate::machine::Spare;
 use crate::plug::Change;
 use crate::visitor::{Scene, Visitor};
 use crate::vmm::Booted;
-use rustix::event::{PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 use tote_channel::{Event, Host, MAX_SESSIONS, Session};
-use tote_sys::Errno;
+use tote_sys::{Errno, Wait};
 
 /// Name of the attendant's socket in the abstract namespace: it is in the sandbox's network namespace, which no other container shares
 /// but those of the same machine. Their attendants have names of their own.
@@ -30,10 +30,7 @@ const REACH: &str = "reach the attendant of the virtual machine";
 const MOMENT: Duration = Duration::from_secs(5);
 
 /// Time between two attempts to reach it.
-const PAUSE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 1_000_000,
-};
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Returns the socket on which an attendant of this name hears of visitors.
 ///
@@ -71,8 +68,8 @@ pub(crate) fn reach(socket: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     let address = SocketAddrUnix::new_abstract_name(name)?;
     let begin = Instant::now();
     loop {
-        match rustix::net::connect(socket, &address) {
-            Err(Errno::CONNREFUSED) if begin.elapsed() < MOMENT => _ = poll(&mut [], Some(&PAUSE)),
+        match Wait::within(MOMENT).connect(socket, &address) {
+            Err(Errno::CONNREFUSED) if begin.elapsed() < MOMENT => _ = Wait::within(PAUSE).poll(&mut []),
             done => return done,
         }
     }

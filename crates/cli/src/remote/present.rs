@@ -72,6 +72,7 @@ fn apart(parsed: &Parsed, home: &Home, words: &[OsString], image: &str) -> Resul
         .as_fd()
         .try_clone_to_owned()
         .map_err(failed("start"))?;
+    #[expect(clippy::disallowed_methods, reason = "a pull has limits of its own")]
     let status = command
         .args(words)
         .arg(image)

@@ -4,11 +4,10 @@ use super::http::HttpProbe;
 use super::listen::{Heard, Hearing, Listening};
 use crate::exec::{Target, capture};
 use crate::{EngineError, Home};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
+use rustix::process::{Pid, Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use tote_runtime::Aside;
 use tote_sandbox::clone_flag;
 use tote_slim::ProbeReport;
 use tote_spec::NamespaceType;
-use tote_sys::{best_effort, set_namespaces};
+use tote_sys::{Endless, Wait, best_effort, set_namespaces};
 
 /// Pause between two attempts of a probe.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -158,9 +157,7 @@ impl<'a> Prober<'a> {
 
     fn reap(&mut self) {
         if let Some(worker) = self.worker.take() {
-            best_effort(rustix::io::retry_on_intr(|| {
-                waitpid(Some(worker), WaitOptions::empty())
-            }));
+            best_effort(Wait::endless(Endless::Worker).reap_child(worker));
         }
     }
 }
@@ -352,8 +349,10 @@ fn beside(
     if text.is_none() {
         best_effort(rustix::process::kill_process(process, Signal::KILL));
     }
-    let ended = rustix::io::retry_on_intr(|| waitpid(Some(process), WaitOptions::empty())).map_err(failed)?;
-    let passed = ended.is_some_and(|(_, status)| status.exit_status() == Some(0));
+    let ended = Wait::endless(Endless::Worker)
+        .reap_child(process)
+        .map_err(failed)?;
+    let passed = ended.is_some_and(|status| status.exit_status() == Some(0));
     Ok(match text {
         Some(text) => (passed, text),
         None => (false, CUT_SHORT.to_owned()),
@@ -388,11 +387,7 @@ fn read_until(pipe: &OwnedFd, limit: Duration) -> Option<String> {
 
 /// Waits until a descriptor is ready, at most for this time.
 fn is_ready(fd: &OwnedFd, limit: Duration) -> bool {
-    let timeout = Timespec::try_from(limit).ok();
-    matches!(
-        poll(&mut [PollFd::new(fd, PollFlags::IN)], timeout.as_ref()),
-        Ok(1..)
-    )
+    Wait::within(limit).readable(fd.as_fd()) == Ok(true)
 }
 
 /// Waits for the end of a process, at most for this time.
@@ -412,7 +407,8 @@ fn shell(line: &str, id: &str) -> (bool, String) {
         .env("TOTE_CONTAINER", id)
         .stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = tote_sys::spawn_mortal(&mut command).and_then(std::process::Child::wait_with_output);
+    let output =
+        tote_sys::spawn_mortal(&mut command).and_then(|shell| Wait::endless(Endless::Program).collect(shell));
     match output {
         Ok(output) => {
             let text = [&output.stdout[..], &output.stderr[..]].concat();

@@ -24,15 +24,19 @@ use relay::{Server, Way, relay};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::SocketAddrUnix;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::time::Duration;
 use tote_sandbox::{HostFile, WrittenFile, clone_flag};
 use tote_spec::NamespaceType;
 use tote_state::new_id;
-use tote_sys::{Child, best_effort, set_namespaces};
+use tote_sys::{Child, Endless, Wait, best_effort, set_namespaces};
+
+/// Time in which the server of a forwarded socket accepts a connection.
+const TRIAL: Duration = Duration::from_secs(10);
 
 /// Values of `--forward` and `--port-forward`.
 #[derive(Clone, Debug, Default)]
@@ -137,7 +141,7 @@ impl Forwards {
             rustix::net::SocketType::STREAM,
             None,
         )
-        .and_then(|trial| rustix::net::connect(&trial, &address));
+        .and_then(|trial| Wait::within(TRIAL).connect(&trial, &address));
         trial.map_err(|errno| unreachable(errno.into()))?;
         let path = home.live().join(format!("{}.socket", new_id()?));
         let listener = bind(&path).map_err(EngineError::file("make", &path))?;
@@ -208,9 +212,7 @@ impl Drop for Forwards {
         self.settle();
         let Some(process) = self.process else { return };
         best_effort(kill_process(process, Signal::KILL));
-        best_effort(rustix::io::retry_on_intr(|| {
-            waitpid(Some(process), WaitOptions::empty())
-        }));
+        best_effort(Wait::endless(Endless::Worker).reap_child(process));
     }
 }
 

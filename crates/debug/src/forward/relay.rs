@@ -3,31 +3,23 @@
 use super::greeting::{Cookies, Greeting};
 use super::peers::{LENGTH, MountNamespace};
 use super::store::Store;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, shutdown, socket_with, sockopt,
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, shutdown, socket_with, sockopt,
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use tote_sys::{ACCEPT_AGAIN, Accepted, accept, best_effort};
+use std::time::Duration;
+use tote_sys::{ACCEPT_AGAIN, Accepted, Endless, Wait, accept, best_effort, connect_at_once};
 
 /// Number of connections at a time; further clients wait in the listeners' queues.
 const CONNECTIONS: usize = 256;
 
 /// Time after which an attempt that had to wait for nothing that can be polled is repeated: a full queue of a server of a Unix
 /// socket, or a lack of descriptors.
-const AGAIN: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: ACCEPT_AGAIN.subsec_nanos() as i64,
-};
-
-const NOW: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 0,
-};
+const AGAIN: Duration = ACCEPT_AGAIN;
 
 /// Number of times that bytes are moved for one connection before the others have their turn.
 const TURNS: usize = 16;
@@ -140,12 +132,12 @@ struct Relay<'a> {
 
 impl<'a> Relay<'a> {
     fn wait(&self, events: &mut Vec<Event>) -> Result<(), Errno> {
-        let timeout = match self.waits {
-            _ if !self.unfinished.is_empty() => Some(&NOW),
-            true => Some(&AGAIN),
-            false => None,
+        let wait = match self.waits {
+            _ if !self.unfinished.is_empty() => Wait::now(),
+            true => Wait::within(AGAIN),
+            false => Wait::endless(Endless::Calls),
         };
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout) {
+        match wait.epoll(&self.epoll, rustix::buffer::spare_capacity(events)) {
             Err(Errno::INTR) => Ok(()),
             other => other.map(drop),
         }
@@ -295,17 +287,17 @@ fn begin(server: &Server, second: bool) -> Result<(OwnedFd, bool), Errno> {
     let (fd, result) = match server {
         Server::Socket(address) => {
             let fd = open(AddressFamily::UNIX)?;
-            let result = connect(&fd, address);
+            let result = connect_at_once(&fd, address);
             (fd, result)
         }
         Server::Port(port) if second => {
             let fd = open(AddressFamily::INET6)?;
-            let result = connect(&fd, &SocketAddr::from((Ipv6Addr::LOCALHOST, *port)));
+            let result = connect_at_once(&fd, &SocketAddr::from((Ipv6Addr::LOCALHOST, *port)));
             (fd, result)
         }
         Server::Port(port) => {
             let fd = open(AddressFamily::INET)?;
-            let result = connect(&fd, &SocketAddr::from((Ipv4Addr::LOCALHOST, *port)));
+            let result = connect_at_once(&fd, &SocketAddr::from((Ipv4Addr::LOCALHOST, *port)));
             (fd, result)
         }
     };

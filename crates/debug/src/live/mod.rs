@@ -9,9 +9,9 @@ mod tree;
 
 use crate::EngineError;
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::net::UnixStream;
-use tote_sys::best_effort;
+use tote_sys::{Endless, Wait, best_effort};
 
 pub(super) use tree::{Files, Part};
 
@@ -51,8 +51,6 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         best_effort(kill_process(self.process, Signal::KILL));
-        best_effort(rustix::io::retry_on_intr(|| {
-            waitpid(Some(self.process), WaitOptions::empty())
-        }));
+        best_effort(Wait::endless(Endless::Worker).reap_child(self.process));
     }
 }

@@ -11,6 +11,9 @@ use tote_image::{ContainerConfig, Digest, History, Reference};
 use tote_images::ImagesError;
 use tote_store::Limits;
 
+/// Time in which apt says what its proxy is.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// Where the program is, whatever the caller's path is.
 const PLACES: [&str; 2] = ["/usr/bin", "/usr/local/bin"];
 /// Where apt has its mirrors from.
@@ -130,7 +133,9 @@ fn apt_sources() -> String {
 fn proxy() -> Option<String> {
     let mut command = std::process::Command::new("/usr/bin/apt-config");
     let asked = command.args(["shell", "PROXY", "Acquire::http::Proxy"]);
-    let told = asked.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let told = tote_sys::Wait::within(PATIENCE).output(asked.stdin(Stdio::null()));
+    // absence: without an answer apt's own proxy is used
+    let told = told.ok()?;
     quoted(&String::from_utf8_lossy(&told.stdout))
 }
 
@@ -184,7 +189,7 @@ impl Running {
     /// Waits for it. What it still has to say after the archive's end is read, so that it is not cut off.
     fn finish(mut self) -> Result<(), BootstrapError> {
         std::io::copy(&mut self.output.by_ref(), &mut std::io::sink()).map_err(BootstrapError::Run)?;
-        let status = self.child.wait().map_err(BootstrapError::Run)?;
+        let status = tote_sys::await_program(&mut self.child).map_err(BootstrapError::Run)?;
         if status.success() {
             Ok(())
         } else {

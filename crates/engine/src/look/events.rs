@@ -4,14 +4,16 @@ use super::LookError;
 use super::label::{has_label, label};
 use crate::container::Event;
 use crate::{EngineError, Home};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tote_calendar::Time;
+use tote_sys::{Endless, Wait};
 /// Which events to tell.
 #[derive(Clone, Debug, Default)]
 pub struct EventSelection {
@@ -149,16 +151,13 @@ impl Journal {
 
     /// Waits until something is written, or for this number of nanoseconds.
     fn wait(&self, left: Option<i128>) -> Result<(), EngineError> {
-        let timeout = left.map(|left| Timespec {
-            tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: (left % 1_000_000_000) as _,
-        });
+        let left = left.map(|left| Duration::from_nanos(u64::try_from(left.max(0)).unwrap_or(u64::MAX)));
         let mut fds = [PollFd::new(&self.watch, PollFlags::IN)];
         let failed = |source| EngineError::Kernel {
             attempt: "wait for events",
             source,
         };
-        match poll(&mut fds, timeout.as_ref()) {
+        match Wait::within_or(left, Endless::User).poll(&mut fds) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
             other => other.map_err(failed)?,
         };

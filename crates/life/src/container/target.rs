@@ -3,12 +3,12 @@
 use super::Entry;
 use super::error::{LifeError, UndyingState};
 use crate::{EngineError, Home};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 use tote_bundle::{ContainerId, Signal};
 use tote_cgroup::Cgroup;
-use tote_sys::{best_effort, send_signal};
+use tote_sys::{Endless, Wait, best_effort, send_signal};
 
 /// Limit of the wait of `stop` and `kill` for killed processes: a process that waits for a disk does not end
 /// before the disk answers.
@@ -159,8 +159,7 @@ pub(super) fn wait_for(pidfds: &[&OwnedFd], until: Option<Instant>) -> Vec<bool>
         if fds.is_empty() {
             return ended;
         }
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        best_effort(poll(&mut fds, timeout.as_ref()));
+        best_effort(Wait::within_or(left, Endless::Program).poll(&mut fds));
         for (fd, place) in fds.iter().zip(&places) {
             ended[*place] |= !fd.revents().is_empty();
         }

@@ -4,7 +4,7 @@ use super::{ExecError, Visit, plan};
 use crate::EngineError;
 use crate::exec::Target;
 use crate::slim::Listening;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tote_bundle::ExecOptions;
 use tote_runtime::{Outcome, RuntimeError};
 use tote_sandbox::Plan;
-use tote_sys::{Errno, ExitStatus, Op, best_effort};
+use tote_sys::{Errno, ExitStatus, Op, Wait, best_effort};
 
 /// Output and end of a process.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Listener {
                     .as_ref()
                     .map(|output| PollFd::new(output, PollFlags::IN)),
             );
-            match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+            match Wait::within(left).poll(&mut fds) {
                 Ok(0) => return Ok(false),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(RuntimeError::Wait(errno).into()),

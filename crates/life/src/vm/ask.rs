@@ -12,7 +12,9 @@ use tote_vmm::Streams;
 pub(crate) fn ask(target: &Target, order: &[u8], input: bool) -> Result<Conversation, EngineError> {
     let (socket, name) = way(target)?;
     converse_apart(input, move || {
-        let verdict = Streams::own().map(|streams| {
+        let verdict = Streams::own().map(|mut streams| {
+            // It may wait for the end of a commit before.
+            streams.patience = tote_sys::WORK_LOCK;
             // The guest has nothing to warn of.
             tote_vmm::visit_by((socket, &name), order, streams, (&mut || {}, &mut |_| {}))
         });

@@ -6,11 +6,15 @@ use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 use tote_bundle::{Acceleration, MachineType, VmOptions};
 use tote_spec::{Device, DeviceType};
 use tote_state::{closed, record};
-use tote_sys::best_effort;
+use tote_sys::{Wait, best_effort};
 use tote_vmm::{Accel, Board};
+
+/// Time in which QEMU says which machines it has.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Directories of the host's that have the VMM.
 const DIRECTORIES: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/usr/libexec"];
@@ -125,9 +129,10 @@ fn types(program: &Path) -> Result<String, VmFault> {
     command
         .args(["-machine", "help"])
         .env_clear()
-        .stdin(Stdio::null())
-        .stderr(Stdio::null());
-    let asked = command.output().map_err(VmFault::file("start", program))?;
+        .stdin(Stdio::null());
+    let asked = Wait::within(PATIENCE)
+        .output(&mut command)
+        .map_err(VmFault::file("start", program))?;
     Ok(String::from_utf8_lossy(&asked.stdout).into_owned())
 }
 

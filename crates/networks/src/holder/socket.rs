@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFla
 use std::io::IoSlice;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, NamedProcess};
+use tote_sys::{Errno, NamedProcess, Wait};
 
 /// The names of the socket, and of the lock of those that start the holder and of its end, beside the records of networks.
 fn names(of: Caller) -> (&'static str, &'static str) {
@@ -61,11 +61,11 @@ pub(crate) fn connect_to_users(home: &Home) -> Result<OwnedFd, Errno> {
 fn connect_of(home: &Home, of: Caller) -> Result<OwnedFd, Errno> {
     let dir = dir(home)?;
     let socket = socket(SocketFlags::empty())?;
-    // They bound connect(2) as well: a holder that is stopped, or has no room for another descriptor, accepts no connection.
+    // A holder that is stopped, or has no room for another descriptor, accepts no connection.
+    Wait::within(ANSWER).connect(&socket, &address(of, dir.as_fd())?)?;
     for timeout in [Timeout::Send, Timeout::Recv] {
         sockopt::set_socket_timeout(&socket, timeout, Some(ANSWER))?;
     }
-    rustix::net::connect(&socket, &address(of, dir.as_fd())?).map_err(late)?;
     Ok(socket)
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn ask(home: &Home, request: &str) -> Result<String, Errno> {
 pub(crate) fn listening(home: &Home) -> Option<String> {
     let dir = dir(home).ok()?;
     let socket = socket(SocketFlags::NONBLOCK).ok()?;
-    rustix::net::connect(&socket, &address(home.caller, dir.as_fd()).ok()?).ok()?;
+    tote_sys::connect_at_once(&socket, &address(home.caller, dir.as_fd()).ok()?).ok()?;
     let pid = sockopt::socket_peercred(&socket).ok()?.pid;
     let process = NamedProcess::of(pid.as_raw_nonzero().get().unsigned_abs());
     process.map(|process| process.to_string())

@@ -1,16 +1,16 @@
 //! pasta(1), of the project passt: the way from a user's networks to the machine's, and back.
 
 use super::super::{NetworkFault, RootlessFault};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use tote_sys::{Errno, best_effort};
+use tote_sys::{Endless, Errno, Wait, best_effort};
 
 /// The address at which pasta answers for a server of DNS that only the machine itself reaches, such as one at its loopback device.
 pub(crate) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
@@ -119,13 +119,12 @@ impl Pasta {
         let mut said = String::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let wait = Timespec::try_from(left).ok();
             let mut fds = [
                 PollFd::new(ready, PollFlags::IN),
                 PollFd::new(&self.messages, PollFlags::IN),
                 PollFd::new(&self.pidfd, PollFlags::IN),
             ];
-            best_effort(poll(&mut fds, wait.as_ref()));
+            best_effort(Wait::within(left).poll(&mut fds));
             let [is_ready, _, has_ended] = fds.map(|fd| fd.revents().contains(PollFlags::IN));
             said += &self.read();
             if is_ready {
@@ -157,17 +156,14 @@ impl Pasta {
 
     /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        !matches!(
-            rustix::process::waitpid(Some(self.process), WaitOptions::NOHANG),
-            Ok(None)
-        )
+        !matches!(Wait::now().reap_child(self.process), Ok(None))
     }
 }
 
 impl Drop for Pasta {
     fn drop(&mut self) {
         best_effort(rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL));
-        best_effort(rustix::process::waitpid(Some(self.process), WaitOptions::empty()));
+        best_effort(Wait::endless(Endless::Worker).reap_child(self.process));
     }
 }
 

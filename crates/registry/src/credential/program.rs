@@ -147,6 +147,10 @@ fn run(path: &PathBuf, action: &str, question: &str) -> std::io::Result<(bool, S
     if let Some(stdout) = child.stdout.take() {
         stdout.take(1 << 20).read_to_end(&mut answer)?;
     }
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the program may ask its user for a password"
+    )]
     let status = child.wait()?;
     Ok((status.success(), String::from_utf8_lossy(&answer).into_owned()))
 }

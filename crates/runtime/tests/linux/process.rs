@@ -2,9 +2,9 @@
 
 use crate::container::{Bundle, perform_telling};
 use crate::needs;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
 use serde_json::json;
+use std::time::Duration;
 use tote_runtime::{Outcome, Parting};
 use tote_sys::{Birth, Event, Op, Parcel, Way, birth};
 
@@ -149,10 +149,8 @@ fn the_listener_of_a_filter() {
         assert!(matches!(child.event().unwrap(), Event::Exec));
         // No process answers: the call fails when the last listener is gone.
         drop(listener);
-        let status = rustix::process::waitid(
-            rustix::process::WaitId::PidFd(rustix::fd::AsFd::as_fd(&child.pidfd)),
-            rustix::process::WaitIdOptions::EXITED,
-        );
+        let wait = tote_sys::Wait::within(Duration::from_secs(60));
+        let status = wait.reap(rustix::fd::AsFd::as_fd(&child.pidfd));
         assert_eq!(status.unwrap().unwrap().exit_status(), Some(1));
     }
 }
@@ -182,14 +180,14 @@ fn a_program_waits_until_its_process_is_recorded() {
     let (said, says) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
     plan.insert_stdio(vec![Op::Stdio { fd: says, number: 1 }]);
     // Much longer than the program takes to its first word if it does not wait.
-    let moment = Timespec {
-        tv_sec: 0,
-        tv_nsec: 300_000_000,
+    let moment = Duration::from_millis(300);
+    let speaks = |limit| {
+        let wait = tote_sys::Wait::within(limit);
+        wait.readable(rustix::fd::AsFd::as_fd(&said)).unwrap()
     };
-    let speaks = |limit| poll(&mut [PollFd::new(&said, PollFlags::IN)], Some(limit)).unwrap() == 1;
     let mut spoke_before = None;
-    let parting = perform_telling(&plan, &mut |_, _| spoke_before = Some(speaks(&moment))).unwrap();
+    let parting = perform_telling(&plan, &mut |_, _| spoke_before = Some(speaks(moment))).unwrap();
     assert!(matches!(parting, Parting::Ended(ended) if ended.outcome == Outcome::Exited(0)));
     assert_eq!(spoke_before, Some(false));
-    assert!(speaks(&moment));
+    assert!(speaks(moment));
 }

@@ -4,9 +4,9 @@ use super::Attendant;
 use crate::VmmError;
 use crate::visitors::Call;
 use crate::vmm::Booted;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd as _;
-use tote_sys::Errno;
+use tote_sys::{Endless, Errno, Wait};
 
 /// Descriptors that are ready.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,11 @@ pub(super) struct Ready {
 }
 
 impl Attendant<'_> {
+    /// True while the guest has to say something within its time: that it is up, and to a visitor that it has begun what that one asks for.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.host.is_ready() || (self.joins.is_some() && !self.runs)
+    }
+
     /// Waits until something is ready, or the time of the guest is over.
     pub(super) fn wait(&mut self, booted: &dyn Booted) -> Result<Ready, VmmError> {
         let mut channel = PollFlags::IN;
@@ -67,8 +72,7 @@ impl Attendant<'_> {
                 .map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)),
         );
         let left = self.patience.saturating_sub(self.begin.elapsed());
-        let timeout = Timespec::try_from(left).ok().filter(|_| !self.host.is_ready());
-        match poll(&mut fds, timeout.as_ref()) {
+        match Wait::within_or(self.is_awaited().then_some(left), Endless::Program).poll(&mut fds) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Ready::default()),
             Err(errno) => return Err(VmmError::kernel("wait for the virtual machine")(errno)),
