@@ -5,6 +5,7 @@
 //! around it elsewhere.
 
 mod absence;
+mod bans;
 mod dispatch;
 mod english;
 mod functions;
@@ -24,7 +25,9 @@ use std::path::Path;
 use source::Source;
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let mut findings = Vec::new();
+    let list = std::fs::read_to_string(workspace.root.join(bans::LIST))?;
+    let refused = std::fs::read_to_string(workspace.root.join(bans::REFUSED))?;
+    let mut findings = bans::untried(&list, &refused);
     for path in files(&workspace.root)? {
         // The file is gone from the work tree but not yet from the index, or is not a text.
         let Ok(text) = std::fs::read_to_string(workspace.root.join(&path)) else {
@@ -33,6 +36,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         findings.extend(check(&path, &text, &|path| {
             workspace.root.join(path).try_exists().unwrap_or(false)
         }));
+        if bans::is_list(&path) {
+            findings.extend(bans::differing(&path, &text, &list));
+        }
         if is_rust(&path) {
             for note in functions::notes(&path, &Source::parse(&text)) {
                 println!("note: {note}");

@@ -131,7 +131,12 @@ impl Queue {
 
     fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.waiting += 1;
-        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the thread that reads says when it has, also when it ends by a panic"
+        )]
+        let woken = self.changed.wait(state);
+        let mut state = woken.unwrap_or_else(PoisonError::into_inner);
         state.waiting -= 1;
         state
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tote_sys::{Endless, Errno, Wait, best_effort};
+use tote_sys::{Errno, Wait, best_effort};
 
 /// Time in which the agent accepts a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -67,7 +67,7 @@ impl AgentRelay {
 impl Drop for AgentRelay {
     fn drop(&mut self) {
         best_effort(kill_process(self.process, Signal::KILL));
-        best_effort(Wait::endless(Endless::Worker).reap_child(self.process));
+        best_effort(Wait::ending().reap_child(self.process));
     }
 }
 

@@ -6,8 +6,10 @@ use crate::layout::{DEPTH, Files, manifest, one, verified};
 use crate::save::Sink as _;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tote_archive::{Decoder, Expansion};
 use tote_image::layout::{INDEX, LAYOUT, Layout, REF_NAME, blob, name};
 use tote_image::{
@@ -15,6 +17,7 @@ use tote_image::{
 };
 use tote_registry::Hasher;
 use tote_store::{Ingest, Limits, Slot, Store, sha256};
+use tote_sys::{LockKind, MOMENT_LOCK, lock_within};
 
 /// Size of the read buffer, in bytes.
 const BUFFER: usize = 128 << 10;
@@ -127,7 +130,7 @@ impl LayoutDirectory {
         let json = manifest.to_json();
         self.put_document(&json)?;
         // Other processes may write other tags here.
-        let _lock = self.lock();
+        let _lock = self.lock(MOMENT_LOCK)?;
         let mut entries = match self.index() {
             Ok(index) => index.manifests,
             Err(ImagesError::Archive(ArchiveError::LayoutFile { source, .. }))
@@ -147,12 +150,19 @@ impl LayoutDirectory {
         self.sink().document(INDEX, &Index::oci(entries).to_json())
     }
 
-    /// Locks the layout against other writers. `None` on network file systems that cannot lock directories; a build
-    /// that writes alone needs no lock.
-    fn lock(&self) -> Option<File> {
-        // absence: some file systems cannot lock directories, and a build that writes alone needs no lock
-        let dir = File::open(&self.0).ok()?;
-        dir.lock().ok().map(|()| dir)
+    /// Locks the layout against other writers, and waits for them for that long. `None` on network file systems that cannot lock directories; a
+    /// build that writes alone needs no lock.
+    fn lock(&self, limit: Duration) -> Result<Option<File>, ImagesError> {
+        let failed = |source| ArchiveError::LayoutFile {
+            path: self.0.clone(),
+            source,
+        };
+        let dir = File::open(&self.0).map_err(failed)?;
+        match lock_within(dir.as_fd(), LockKind::Exclusive, limit, &self.0) {
+            Ok(()) => Ok(Some(dir)),
+            Err(late) if late.kind() == std::io::ErrorKind::TimedOut => Err(failed(late).into()),
+            Err(_) => Ok(None),
+        }
     }
 
     fn sink(&self) -> crate::save::Directory {
@@ -218,6 +228,22 @@ impl Files for LayoutDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_writer_that_does_not_go_on_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = LayoutDirectory::new(dir.path());
+        let other = layout.lock(MOMENT_LOCK).unwrap();
+        assert!(other.is_some());
+        let late = layout.lock(Duration::from_millis(30)).unwrap_err();
+        assert!(
+            matches!(&late, ImagesError::Archive(ArchiveError::LayoutFile { source, .. })
+                if source.kind() == std::io::ErrorKind::TimedOut),
+            "{late}"
+        );
+        drop(other);
+        assert!(layout.lock(MOMENT_LOCK).unwrap().is_some());
+    }
 
     #[test]
     fn tags() {

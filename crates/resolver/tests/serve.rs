@@ -1,5 +1,6 @@
 //! A resolver between clients and servers, all of them on this machine's loopback device.
 #![allow(clippy::unwrap_used, reason = "a failing test may panic anywhere")]
+#![expect(clippy::disallowed_methods, reason = "the servers are this process's own")]
 
 use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;

@@ -7,13 +7,9 @@ use crate::step::{Step, StepKind};
 use crate::{Maps, Refusal, RuntimeError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal};
-use std::time::Duration;
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Plan};
 use tote_sys::{Child, ComingNetwork, Errno, Event, Starting, Wait, Way, best_effort};
-
-/// Time in which the kernel ends a process that was killed.
-const ENDS: Duration = Duration::from_secs(10);
 
 /// Request for a container.
 #[derive(Clone, Copy, Debug)]
@@ -283,7 +279,7 @@ fn end(newborn: &Newborn<'_>) -> RuntimeError {
     let killed = newborn.child.as_ref().and_then(|child| {
         let pidfd = child.pidfd.as_fd();
         // It closes its descriptors a moment before it can be reaped.
-        best_effort(Wait::within(ENDS).readable(pidfd));
+        best_effort(Wait::ending().readable(pidfd));
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         #[expect(clippy::disallowed_methods, reason = "it does not wait")]
         let status = rustix::process::waitid(WaitId::PidFd(pidfd), look);
@@ -307,7 +303,7 @@ fn undo(child: Option<&Child>, cgroup: Option<&Cgroup>) -> Result<(), tote_cgrou
         // ESRCH: the process has ended already, like one that reported a failure.
         best_effort(pidfd_send_signal(&child.pidfd, Signal::KILL));
         // One that the kernel holds up is left to the next sweep.
-        best_effort(Wait::within(ENDS).reap(child.pidfd.as_fd()));
+        best_effort(Wait::ending().reap(child.pidfd.as_fd()));
     }
     let Some(cgroup) = cgroup else { return Ok(()) };
     best_effort(cgroup.kill_all());

@@ -73,7 +73,7 @@ pub fn run_hook(hook: HookSpec<'_>, state: &[u8]) -> Result<(), HookError> {
     let ended = Wait::within_or(limit, Endless::Program).finish(&mut child);
     if !matches!(ended, Ok(Some(_))) {
         best_effort(child.kill());
-        best_effort(Wait::endless(Endless::Worker).finish(&mut child));
+        best_effort(Wait::ending().finish(&mut child));
     }
     match ended.map_err(failed)? {
         None => Err(HookError::Timeout {

@@ -83,7 +83,7 @@ impl Drop for NewUserNamespace {
             &self.pidfd,
             rustix::process::Signal::KILL,
         ));
-        let wait = crate::Wait::endless(crate::Endless::Worker);
+        let wait = crate::Wait::ending();
         best_effort(wait.reap(rustix::fd::AsFd::as_fd(&self.pidfd)));
     }
 }

@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 /// Longest limit that counts, a year: a later moment would never come.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// Time in which the kernel ends a process that was killed. One that waits for a disk ends when the disk answers, which may be never: then the
+/// process is left to the one that adopts it.
+const ENDS: Duration = Duration::from_secs(10);
+
 /// Most bytes that are kept of each output of a program that is asked something.
 const MOST_SAID: usize = 64 << 20;
 
@@ -34,7 +38,7 @@ pub enum Endless {
     Reader,
     /// A server waits for its next call, and for the end of what it serves.
     Calls,
-    /// A copy of this process or another child has its work to do, which ends, and ends with this process; or this process has just killed it.
+    /// A copy of this process or another child has its work to do, which ends, and ends with this process.
     Worker,
 }
 
@@ -63,6 +67,12 @@ impl Wait {
             return Self::now();
         }
         Self(Limit::Until(Instant::now() + limit.min(LONGEST)))
+    }
+
+    /// The wait for the end of a process that was killed, or has said its last word: ten seconds.
+    #[must_use]
+    pub fn ending() -> Self {
+        Self::within(ENDS)
     }
 
     /// A wait until that moment.
@@ -207,7 +217,7 @@ impl Wait {
         let ended = said.and_then(|said| Ok(self.finish(&mut child)?.map(|status| (said, status))));
         if !matches!(ended, Ok(Some(_))) {
             best_effort(child.kill());
-            best_effort(Self::endless(Endless::Worker).finish(&mut child));
+            best_effort(Self::ending().finish(&mut child));
         }
         let ((stdout, stderr), status) = ended?.ok_or_else(late)?;
         Ok(Output {

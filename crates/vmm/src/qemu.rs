@@ -14,11 +14,7 @@ use std::io::Read as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::Duration;
 use tote_sys::{Errno, OPEN_FOR_BOTH, Wait, best_effort, spawn_reporting, tsc_khz};
-
-/// Time in which the kernel ends QEMU.
-const ENDS: Duration = Duration::from_secs(10);
 
 /// Name of the program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -210,7 +206,7 @@ impl Booted for Running {
     fn end(&mut self) -> String {
         // It may have ended already; nothing in it is kept.
         best_effort(self.child.kill());
-        best_effort(Wait::within(ENDS).finish(&mut self.child));
+        best_effort(Wait::ending().finish(&mut self.child));
         let mut text = Vec::new();
         if let Some(errors) = self.errors.take() {
             // A program that was killed has said everything.

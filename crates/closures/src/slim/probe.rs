@@ -157,7 +157,7 @@ impl<'a> Prober<'a> {
 
     fn reap(&mut self) {
         if let Some(worker) = self.worker.take() {
-            best_effort(Wait::endless(Endless::Worker).reap_child(worker));
+            best_effort(Wait::ending().reap_child(worker));
         }
     }
 }
@@ -349,9 +349,7 @@ fn beside(
     if text.is_none() {
         best_effort(rustix::process::kill_process(process, Signal::KILL));
     }
-    let ended = Wait::endless(Endless::Worker)
-        .reap_child(process)
-        .map_err(failed)?;
+    let ended = Wait::ending().reap_child(process).map_err(failed)?;
     let passed = ended.is_some_and(|status| status.exit_status() == Some(0));
     Ok(match text {
         Some(text) => (passed, text),

@@ -33,7 +33,7 @@ use std::time::Duration;
 use tote_sandbox::{HostFile, WrittenFile, clone_flag};
 use tote_spec::NamespaceType;
 use tote_state::new_id;
-use tote_sys::{Child, Endless, Wait, best_effort, set_namespaces};
+use tote_sys::{Child, Wait, best_effort, set_namespaces};
 
 /// Time in which the server of a forwarded socket accepts a connection.
 const TRIAL: Duration = Duration::from_secs(10);
@@ -212,7 +212,7 @@ impl Drop for Forwards {
         self.settle();
         let Some(process) = self.process else { return };
         best_effort(kill_process(process, Signal::KILL));
-        best_effort(Wait::endless(Endless::Worker).reap_child(process));
+        best_effort(Wait::ending().reap_child(process));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::EngineError;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::net::UnixStream;
-use tote_sys::{Endless, Wait, best_effort};
+use tote_sys::{Wait, best_effort};
 
 pub(super) use tree::{Files, Part};
 
@@ -51,6 +51,6 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         best_effort(kill_process(self.process, Signal::KILL));
-        best_effort(Wait::endless(Endless::Worker).reap_child(self.process));
+        best_effort(Wait::ending().reap_child(self.process));
     }
 }

@@ -10,15 +10,11 @@ use crate::user::{Ids, ids};
 use crate::{EngineError, Home, covered, facts, spec, storage, volume};
 use rustix::fd::OwnedFd;
 use rustix::process::{Signal, pidfd_send_signal};
-use std::time::Duration;
 use tote_bundle::{ImageConfig, RunOptions};
 use tote_runtime::Creation;
 use tote_sandbox::{DeviceNodes, Joins, Lifetime, MapOrigin, Plan, Request};
 use tote_spec::{Linux, NamespaceType, Spec};
 use tote_sys::{Child, Op, Wait, best_effort};
-
-/// Time in which the kernel ends a process that was killed.
-const ENDS: Duration = Duration::from_secs(10);
 
 /// Process that holds the mounts. Meanwhile the container cannot be started.
 pub(crate) struct Visit {
@@ -84,7 +80,7 @@ impl Drop for Visit {
         use rustix::fd::AsFd as _;
         best_effort(pidfd_send_signal(&self.child.pidfd, Signal::KILL));
         // One that the kernel holds up keeps its mounts, and the command goes on.
-        best_effort(Wait::within(ENDS).reap(self.child.pidfd.as_fd()));
+        best_effort(Wait::ending().reap(self.child.pidfd.as_fd()));
         drop(self.still.take());
     }
 }

@@ -1,4 +1,5 @@
 //! Tests with this machine's sockets.
+#![expect(clippy::disallowed_methods, reason = "the listeners are this process's own")]
 
 use super::*;
 use crate::place::ByLink;

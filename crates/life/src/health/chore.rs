@@ -14,7 +14,7 @@ use tote_bundle::OnFailure;
 use tote_image::Healthcheck;
 use tote_monitor::{Chores, Verdict};
 use tote_state::record::now;
-use tote_sys::{Endless, Errno, Wait, best_effort};
+use tote_sys::{Errno, Wait, best_effort};
 
 /// Schedule of checks as docker's: the next check begins an interval after the end of the last one.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ impl Chores for HealthChecks<'_> {
             if running.read() {
                 let found = serde_json::from_slice(&running.text).ok();
                 // The process has closed the pipe, and ends in a moment.
-                best_effort(Wait::endless(Endless::Worker).reap_child(running.pid));
+                best_effort(Wait::ending().reap_child(running.pid));
                 self.running = None;
                 return self.end(found);
             }
@@ -197,7 +197,7 @@ impl Drop for HealthChecks<'_> {
                 running.pid,
                 rustix::process::Signal::KILL,
             ));
-            best_effort(Wait::endless(Endless::Worker).reap_child(running.pid));
+            best_effort(Wait::ending().reap_child(running.pid));
         }
     }
 }

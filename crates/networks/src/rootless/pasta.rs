@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use tote_sys::{Endless, Errno, Wait, best_effort};
+use tote_sys::{Errno, Wait, best_effort};
 
 /// The address at which pasta answers for a server of DNS that only the machine itself reaches, such as one at its loopback device.
 pub(crate) const RELAYED: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1));
@@ -163,7 +163,7 @@ impl Pasta {
 impl Drop for Pasta {
     fn drop(&mut self) {
         best_effort(rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL));
-        best_effort(Wait::endless(Endless::Worker).reap_child(self.process));
+        best_effort(Wait::ending().reap_child(self.process));
     }
 }
 
