@@ -43,6 +43,15 @@ pub enum ArchiveError {
         #[source]
         source: std::io::Error,
     },
+    /// Layout that another process is changing, or that cannot be opened for a change.
+    #[error("cannot lock the layout {path}")]
+    LayoutLock {
+        /// Path of the directory.
+        path: PathBuf,
+        /// Reason of the failure, which names the process.
+        #[source]
+        source: std::io::Error,
+    },
     /// File of a layout whose content does not match the digest in its name.
     #[error("{0} is not what its digest says: it was damaged or forged")]
     WrongBlob(String),

@@ -153,7 +153,7 @@ impl LayoutDirectory {
     /// Locks the layout against other writers, and waits for them for that long. `None` on network file systems that cannot lock directories; a
     /// build that writes alone needs no lock.
     fn lock(&self, limit: Duration) -> Result<Option<File>, ImagesError> {
-        let failed = |source| ArchiveError::LayoutFile {
+        let failed = |source| ArchiveError::LayoutLock {
             path: self.0.clone(),
             source,
         };
@@ -237,7 +237,7 @@ mod tests {
         assert!(other.is_some());
         let late = layout.lock(Duration::from_millis(30)).unwrap_err();
         assert!(
-            matches!(&late, ImagesError::Archive(ArchiveError::LayoutFile { source, .. })
+            matches!(&late, ImagesError::Archive(ArchiveError::LayoutLock { source, .. })
                 if source.kind() == std::io::ErrorKind::TimedOut),
             "{late}"
         );
