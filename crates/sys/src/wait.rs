@@ -30,11 +30,11 @@ const MOST_SAID: usize = 64 << 20;
 /// Reasons why a wait may have no end of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endless {
-    /// A program of the user's runs for as long as it likes: a container, a step of a build, a hook, an editor. Who waits is there for its end.
+    /// A program of the user's runs for as long as it likes: a container, a step of a build, a hook, an editor. This process is there for its end.
     Program,
     /// The user waits for what comes, and ends the wait: `attach`, `logs -f`, `events`.
     User,
-    /// Nobody has to read what this process writes, and a pipe makes its writer wait: so its descriptors are for as long as the reader has them.
+    /// A reader takes its time, and a pipe makes its writer wait for it until the reader has closed it.
     Reader,
     /// A server waits for its next call, and for the end of what it serves.
     Calls,
@@ -124,7 +124,7 @@ impl Wait {
         poll(fds, self.timeout().as_ref())
     }
 
-    /// Waits for events; returns what the buffer makes of them, which are none once the time is over.
+    /// Waits for events; returns what the buffer makes of them, without any once the time is over.
     ///
     /// # Errors
     /// Those of epoll_wait(2), `EINTR` included.
@@ -253,7 +253,7 @@ impl Wait {
         Ok((stdout, stderr))
     }
 
-    /// Connects to a socket of this machine, which blocks while nobody accepts the connections that are waiting there already.
+    /// Connects to a socket of this machine, which blocks while its listener does not accept the connections that are waiting there already.
     ///
     /// # Errors
     /// `TIMEDOUT`, and those of connect(2).

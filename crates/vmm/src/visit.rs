@@ -131,7 +131,7 @@ mod tests {
     use std::time::Duration;
     use tote_sys::{SignalFd, SignalSet, Wait};
 
-    /// A guest that is up, and does not begin what it is asked for, keeps nobody for ever.
+    /// A guest that is up, and does not begin what it is asked for, keeps its visitor for a limited time.
     #[test]
     fn a_guest_that_begins_nothing_is_given_up() {
         let name = format!("tote-vmm-test-{}-deaf", std::process::id());
