@@ -11,6 +11,7 @@ mod english;
 mod functions;
 mod links;
 mod names;
+mod processes;
 mod prose;
 mod size;
 mod source;
@@ -28,6 +29,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let list = std::fs::read_to_string(workspace.root.join(bans::LIST))?;
     let refused = std::fs::read_to_string(workspace.root.join(bans::REFUSED))?;
     let mut findings = bans::untried(&list, &refused);
+    let mut named = processes::Named::default();
     for path in files(&workspace.root)? {
         // The file is gone from the work tree but not yet from the index, or is not a text.
         let Ok(text) = std::fs::read_to_string(workspace.root.join(&path)) else {
@@ -40,11 +42,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
             findings.extend(bans::differing(&path, &text, &list));
         }
         if is_rust(&path) {
-            for note in functions::notes(&path, &Source::parse(&text)) {
+            let source = Source::parse(&text);
+            named.look(&path, &source);
+            for note in functions::notes(&path, &source) {
                 println!("note: {note}");
             }
         }
     }
+    let table = std::fs::read_to_string(workspace.root.join(processes::TABLE))?;
+    findings.extend(named.compare(&table));
     report("tidy", findings)
 }
 

@@ -51,6 +51,7 @@ impl AgentRelay {
         rustix::fs::chownat(&parent, &*name, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW)
             .and_then(|()| rustix::fs::chmodat(&parent, &*name, Mode::from_raw_mode(mode), AtFlags::empty()))
             .map_err(EngineError::file("change the owner of", &path))?;
+        // process: relay of an agent
         let process = tote_sys::fork_worker(|| {
             best_effort(tote_sys::die_with_parent());
             relay(&listener, agent);

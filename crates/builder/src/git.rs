@@ -151,6 +151,7 @@ impl<'a> Git<'a> {
     }
 
     fn command(&self) -> Command {
+        // process: programs of the host
         #[expect(
             clippy::disallowed_methods,
             reason = "repositories come by git(1), as with docker; no container's start waits for it"

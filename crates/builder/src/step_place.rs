@@ -59,6 +59,7 @@ impl StepPlace {
         let failed = |attempt| move |source| EngineError::Kernel { attempt, source };
         // Signals come to this process, and are for the step.
         let attendance = Attendance::new(Stdio::default())?;
+        // process: process of a step
         let forked = tote_sys::fork_worker(|| {
             // Without it the step would go on although its build has ended.
             best_effort(tote_sys::die_with_parent());

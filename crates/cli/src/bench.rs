@@ -20,6 +20,7 @@ pub(crate) fn bench(parsed: &Parsed) -> ExitCode {
         Err(error) => return failure(&format!("cannot read /proc/self/exe: {error}"), None, 125),
     };
     let harness = own.parent().unwrap_or(Path::new("/")).join(HARNESS);
+    // process: command
     #[expect(
         clippy::disallowed_methods,
         reason = "this process becomes another program of the same release, named by its path; there is no container"

@@ -194,6 +194,7 @@ fn check(parsed: &Parsed, request: &BuildRequest) -> Result<ExitCode, Failed> {
 /// Starts a process that clears up if this build is killed: this very program, in a process group of its own, so
 /// that the terminal's keys do not reach it.
 fn guard(work: &Path) -> Option<Child> {
+    // process: guard of a build
     #[expect(
         clippy::disallowed_methods,
         reason = "it is this very program, by the kernel's own link to it, and there is no container yet"

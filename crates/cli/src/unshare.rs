@@ -22,6 +22,7 @@ pub(crate) fn unshare(parsed: &Parsed) -> Result<ExitCode, EngineError> {
     let mut words = parsed.positionals().iter();
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
     let program = words.next().unwrap_or(&shell);
+    // process: command
     #[expect(
         clippy::disallowed_methods,
         reason = "the caller names the program, which takes this one's place"

@@ -24,6 +24,7 @@ use tote_state::process;
 use tote_sys::{Op, Program};
 
 /// Name of the first process, as ps(1) shows it.
+// process: first process of a stopped container
 const NAME: &str = "tote-debug";
 
 /// A container that is not started. It ends with this value.

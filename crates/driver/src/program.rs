@@ -32,6 +32,7 @@ pub(crate) fn run(
     paths: &[&Path],
 ) -> Result<(), PrepareError> {
     let program = find(name).ok_or(PrepareError::NoProgram { name, package })?;
+    // process: programs of the host
     let mut command = std::process::Command::new(program);
     command
         .args(words)

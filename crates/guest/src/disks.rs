@@ -68,6 +68,7 @@ pub(crate) fn visit(wanted: &[u8], work: DisksFn, tell: &dyn Fn(&Report)) -> Rep
         Err(reason) => return failed(reason),
     };
     let mut disks = Some(disks);
+    // process: worker of a guest
     let forked = tote_sys::fork_worker(|| {
         let done = disks.take().map_or(Ok(()), |disks| work(asked, disks));
         // A reader that has gone needs no reason.

@@ -79,6 +79,7 @@ impl Spare {
             reports,
         };
         let mut ours = Some((pipes, orders));
+        // process: worker of a guest
         let forked = tote_sys::fork_worker(|| {
             // Ends of the agent that stayed open here would keep the streams from ending.
             drop((ours.take(), std::mem::take(others)));

@@ -178,6 +178,7 @@ fn start(
     title: Option<&str>,
     source: &Source,
 ) -> Vec<ContainerId> {
+    // process: command
     title.into_iter().for_each(set_title);
     if is_kept {
         // One that stays has room for its last state.
@@ -253,6 +254,7 @@ fn title(entry: &Entry, source: &Source, at_once: bool) -> Option<String> {
         _ => format!("tote run {}", entry.container.display()),
     };
     if at_once {
+        // process: command
         set_title(&title);
     }
     Some(title).filter(|_| !at_once)

@@ -73,6 +73,7 @@ pub fn linger(home: &Home, names: &[String]) {
         return;
     }
     // Without that process the next command does it.
+    // process: network
     best_effort(tote_sys::fork_worker(|| {
         tote_state::process::settle("tote network");
         tote_sys::close_inherited(0);

@@ -303,7 +303,7 @@ impl<'a> Cradle<'a> {
             )?)
         };
         // The new process begins as a copy of this one, and processes of the container may look at it.
-        tote_sys::set_title(c"tote oci create");
+        tote_sys::set_title(c"tote oci create"); // process: command
         let created = tote_runtime::create(
             self.expected.creation(),
             Witness {

@@ -44,6 +44,7 @@ fn read(namespace: BorrowedFd<'_>) -> Result<String, OciError> {
     let failed = OciError::kernel("read the id mappings of the user namespace to join");
     let look = || {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        // process: reader of id maps
         let child = tote_sys::fork_worker(|| {
             let look = || {
                 tote_sys::set_namespaces(namespace, clone_flag(NamespaceType::User))?;

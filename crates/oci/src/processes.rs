@@ -32,6 +32,7 @@ pub fn ps(store: &Store, id: &Id) -> Result<Vec<i32>, OciError> {
     reason = "what to show of a process is ps(1)'s to decide"
 )]
 pub fn ps_table(pids: &[i32], options: &[String]) -> Result<String, OciError> {
+    // process: programs of the host
     let mut command = Command::new("ps");
     if options.is_empty() {
         command.arg("-ef");

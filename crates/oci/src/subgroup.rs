@@ -44,6 +44,7 @@ impl Joined {
         reception: &mut Reception<'_>,
     ) -> Result<Child, OciError> {
         // The new process begins as a copy of this one, and the container sees it.
+        // process: command
         tote_sys::set_title(c"tote oci exec");
         if !self.chosen {
             return tote_runtime::exec_beside(entry, own, reception).map_err(of_birth);

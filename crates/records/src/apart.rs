@@ -63,6 +63,7 @@ pub fn apart(
     let (reader, writer) =
         pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe to a process of the image's owners"))?;
     let mut pipe = Some((File::from(reader), File::from(writer)));
+    // process: process of an image's owners
     let forked = tote_sys::fork_worker(|| {
         let Some((_, mut writer)) = pipe.take() else {
             return 0;

@@ -101,6 +101,8 @@ pub(crate) fn bear(
     let parcels: Vec<_> = parcels.map(|(made, tasks)| made.parcel(tasks)).collect();
     let _entered = PidNamespace::enter(plan.pid_namespace.as_ref())?;
     debug_assert_eq!(plan.invariants(), Ok(()), "{plan}");
+    // process: container
+    // process: process of `exec` or `debug`
     birth(&Birth {
         ops: &plan.ops,
         namespaces: plan.namespaces,

@@ -27,6 +27,7 @@ impl Holder {
         let flags = SocketFlags::CLOEXEC;
         let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (ours, theirs) = pair.map_err(failed)?;
+        // process: holder of a terminal
         tote_sys::fork_apart(theirs, hold).map_err(failed)?;
         Ok(Self(ours))
     }

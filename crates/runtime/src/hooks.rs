@@ -93,6 +93,7 @@ pub fn run_hook(hook: HookSpec<'_>, state: &[u8]) -> Result<(), HookError> {
     reason = "running a given program is what a hook is"
 )]
 fn spawn(hook: HookSpec<'_>, input: OwnedFd, output: &File) -> std::io::Result<Child> {
+    // process: programs of the host
     let mut command = Command::new(hook.path);
     if let Some((name, args)) = hook.args.split_first() {
         command.arg0(name).args(args);

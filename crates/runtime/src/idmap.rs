@@ -45,6 +45,7 @@ impl Maps {
 /// # Errors
 /// [`RuntimeError::Clone`], and those of the maps.
 pub fn user_namespace(maps: &Maps) -> Result<OwnedFd, RuntimeError> {
+    // process: errand
     let namespace = tote_sys::NewUserNamespace::make().map_err(RuntimeError::Clone)?;
     maps.write(namespace.pid())?;
     namespace.open().map_err(RuntimeError::Clone)
@@ -68,6 +69,7 @@ fn spawn(
         .iter()
         .flat_map(|line| [line.container_id, line.host_id, line.size])
         .map(|number| number.to_string());
+    // process: programs of the host
     Command::new(program)
         .arg(pid.to_string())
         .args(numbers)

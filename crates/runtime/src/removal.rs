@@ -28,6 +28,7 @@ pub fn remove_tree(path: &Path, maps: Option<&Maps>) -> Result<(), RuntimeError>
     };
     let ids = Op::SetIds { uid: 0, gid: 0 };
     let ops = [first, ids, Op::RemoveTree(text), Op::Ready];
+    // process: remover of a tree
     let child = birth(&Birth {
         ops: &ops,
         namespaces: rustix::thread::UnshareFlags::NEWUSER.bits().into(),

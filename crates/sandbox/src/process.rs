@@ -14,6 +14,7 @@ use tote_sys::{AsPid1, Attributes, Exec, Namespace, Op, Privilege, Program};
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Name of a PID 1 of tote's own, once it has the rights of its container.
+// process: init
 pub const INIT_NAME: &str = "tote-init";
 
 impl Builder<'_> {

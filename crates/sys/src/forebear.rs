@@ -32,6 +32,7 @@ pub(crate) fn clone(ancestry: &Ancestry<'_>, args: CloneArgs, newborn: &dyn Fn()
     let mut result = Err(Errno::CHILD);
     // The container's process performs all its operations on a copy of this stack.
     let mut stack = vec![0u128; 1 << 16];
+    // process: process between
     aside(&mut stack, 0, || {
         result = enter(ancestry).and_then(|()| clone3(&args, newborn));
     })?;

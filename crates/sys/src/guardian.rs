@@ -186,6 +186,7 @@ pub(crate) fn bear(args: &CloneArgs, newborn: &dyn Fn()) -> Result<(u32, Guardia
     // thread waits, in calls that do without the C library; after its first message the guardian touches nothing but
     // its own stack. It neither allocates nor locks.
     let pid = unsafe {
+        // process: guardian
         libc::clone(
             guard,
             stack.cast::<u8>().wrapping_add(STACK).cast(),

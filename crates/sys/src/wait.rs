@@ -124,7 +124,7 @@ impl Wait {
         poll(fds, self.timeout().as_ref())
     }
 
-    /// Waits for events; returns what the buffer makes of them, without any once the time is over.
+    /// Waits for events; returns what the buffer makes of them: of none once the time is over.
     ///
     /// # Errors
     /// Those of epoll_wait(2), `EINTR` included.

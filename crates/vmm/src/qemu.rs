@@ -40,6 +40,7 @@ impl Vmm for Qemu {
         let [control, channel, console] = fds.map(|fd| fd.as_raw_fd());
         let shares = shares.map(|fd| fd.as_raw_fd());
         let files = Files::open(machine)?;
+        // process: attendant of a virtual machine
         #[expect(
             clippy::disallowed_methods,
             reason = "a machine is a program of the host, at a path that was found before"

@@ -30,6 +30,7 @@ pub(crate) fn save_within(
     state: OwnedFd,
 ) -> Result<(), VmmError> {
     let (wires, channel, console) = Wires::pairs()?;
+    // process: QEMU that makes a template
     let mut booted = vmm.boot(machine, wires)?;
     let mut saver = Saver {
         host: Host::new(),

@@ -67,6 +67,7 @@ impl Server {
             program: program.display().to_string(),
             source,
         };
+        // process: virtiofsd
         #[expect(
             clippy::disallowed_methods,
             reason = "the server is a program of the host, at a path that was found before"

@@ -58,6 +58,7 @@ fn apart(parsed: &Parsed, home: &Home, words: &[OsString], image: &str) -> Resul
             })
         }
     };
+    // process: command
     #[expect(
         clippy::disallowed_methods,
         reason = "it is this very program, by the kernel's own link to it, before there is a container"

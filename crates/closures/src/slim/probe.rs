@@ -124,6 +124,7 @@ impl<'a> Prober<'a> {
         rustix::io::ioctl_fionbio(&result, true)?;
         let (home, id, probes, times) = (self.home, &self.id, self.probes, self.times);
         let mut listening = self.hearing.map(|(hearing, run)| Listening::new(hearing, run));
+        // process: prober
         let worker = tote_sys::fork_worker(move || {
             best_effort(tote_sys::die_with_parent());
             let mut found = probe_all((home, id), probes, times, listening.as_mut());
@@ -330,6 +331,7 @@ fn beside(
     };
     let namespaces = target.namespaces();
     let (result, sink) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+    // process: process of a probe
     let process = tote_sys::fork_worker(|| {
         best_effort(tote_sys::die_with_parent());
         let (passed, text) = match join_network(target, namespaces.flags, namespaces.user) {
@@ -399,6 +401,7 @@ fn has_ended(process: &OwnedFd, limit: Duration) -> bool {
     reason = "the line is the user's own, for the user's own shell"
 )]
 fn shell(line: &str, id: &str) -> (bool, String) {
+    // process: programs of the host
     let mut command = std::process::Command::new("/bin/sh");
     command
         .args(["-c", line])

@@ -104,6 +104,7 @@ impl Forwards {
         let kernel = |attempt| move |source| EngineError::Kernel { attempt, source };
         let (word, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(kernel("make a pipe for the process that passes connections on"))?;
+        // process: ways of a `debug` session
         let process = tote_sys::fork_worker(|| {
             best_effort(tote_sys::die_with_parent());
             // Each connection takes up to six.

@@ -30,6 +30,7 @@ impl Live {
         let pair = UnixStream::pair();
         let (ours, theirs) = pair.map_err(EngineError::file("make a socket for", "the tools"))?;
         let mut held = Some((ours, theirs));
+        // process: server of tools
         let process = tote_sys::fork_worker(|| {
             best_effort(tote_sys::die_with_parent());
             let Some((ours, theirs)) = held.take() else {

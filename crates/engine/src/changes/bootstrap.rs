@@ -131,6 +131,7 @@ fn apt_sources() -> String {
     reason = "what apt's files say together is for its own program to know"
 )]
 fn proxy() -> Option<String> {
+    // process: programs of the host
     let mut command = std::process::Command::new("/usr/bin/apt-config");
     let asked = command.args(["shell", "PROXY", "Acquire::http::Proxy"]);
     let told = tote_sys::Wait::within(PATIENCE).output(asked.stdin(Stdio::null()));
@@ -167,6 +168,7 @@ impl Running {
         let program = programs
             .find(|path| path.try_exists().unwrap_or(false))
             .ok_or(BootstrapError::NoProgram)?;
+        // process: programs of the host
         let mut command = std::process::Command::new(program);
         // It does not read the host's configuration of apt, but its apt does look at the environment.
         if std::env::var_os(PROXY).is_none()

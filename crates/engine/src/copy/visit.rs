@@ -54,6 +54,7 @@ impl Visit {
             state.writable = writable;
             state.write(home, &container.id)?;
         }
+        // process: visit of `cp`
         let creation = Creation {
             plan: &plan,
             cgroup: None,

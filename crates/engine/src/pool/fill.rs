@@ -244,6 +244,7 @@ fn park(
     let (reader, writer) =
         pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe for a sandbox of the pool"))?;
     let report = Report::new(writer);
+    // process: keeper of a pool
     let made = tote_sys::fork_worker(|| {
         *lock = None;
         keeper::live(home, pool, prepared, footprint, report);
@@ -272,6 +273,7 @@ fn leave(home: &Home, pool: &Name) -> Result<(), tote_sys::Errno> {
     .concat();
     // The text fits into any pipe.
     best_effort(File::from(writer).write_all(&text));
+    // process: refill
     tote_sys::fork_apart(reader, refill)
 }
 

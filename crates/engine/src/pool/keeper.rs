@@ -75,6 +75,7 @@ fn settle(pool: &Pool) {
     best_effort(rustix::process::chdir("/"));
     best_effort(rustix::thread::set_name(c"tote-keeper"));
     // The old title shows arguments of the command that took the previous sandbox, which are private.
+    // process: keeper of a pool
     set_title(&format!("tote pool {}", pool.name));
     // absence: the keeper has the streams that it was given then, which go with it
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {

@@ -271,6 +271,7 @@ impl Attempt<'_> {
             Moment::Settled => {
                 // The record comes after the start of the program, so lists show the container a little later.
                 best_effort(serde_json::to_vec(&note).map(|text| best_effort(taking.note(&text))));
+                // process: command
                 set_title(&format!("tote run --pool {}", pool.name));
                 fill_apart(home, &pool.name);
             }

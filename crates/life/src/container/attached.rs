@@ -54,6 +54,7 @@ pub fn run_attached(
     let attendant = Attendant::new().map_err(LifeError::from)?;
     let title = format!("tote run {}", prepared.entry.container.display());
     launch(home, prepared, Some((theirs, how.streams)), warn)?;
+    // process: command
     set_title(&title);
     // The monitor has the container; what others have left is this command's.
     revive(home, &mend_all(home));

@@ -36,6 +36,7 @@ pub(crate) fn launch(
     let is_the_inits = prepared.init.is_there();
     let live = move || life::live(home, prepared, companion, report);
     let forked = if is_the_inits {
+        // process: monitor
         tote_sys::fork_orphan(live)
     } else {
         tote_sys::fork_worker(live).map(drop)

@@ -62,6 +62,7 @@ pub(crate) fn live(home: &Home, prepared: Prepared, companion: Option<Companion>
 
 /// Detaches from the command: session, directory, descriptors and arguments.
 pub(crate) fn settle(container: &Container) {
+    // process: monitor
     tote_state::process::settle(&format!("tote monitor {}", container.display()));
     let name = std::ffi::CString::new(format!("tote {}", container.display())).unwrap_or_default();
     best_effort(rustix::thread::set_name(&name));

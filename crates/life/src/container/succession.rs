@@ -120,6 +120,7 @@ fn hand_over<'a>(
         Leave::Keys | Leave::Hangup => (None, None),
     };
     let report = Report::new(writer);
+    // process: monitor
     let forked = tote_sys::fork_worker(|| {
         let companion = theirs.map(|socket| (socket, Streams::ALL));
         match left.take() {

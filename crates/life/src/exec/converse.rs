@@ -89,6 +89,7 @@ pub(crate) fn converse_apart(
     };
     let mut ours = Some((input, output, errors));
     let mut theirs = Some([their_input, their_output, their_errors]);
+    // process: visitor of a virtual machine
     let forked = tote_sys::fork_worker(|| {
         drop(ours.take());
         let connected = theirs.take().map_or(Err(Errno::BADF), |[input, output, errors]| {

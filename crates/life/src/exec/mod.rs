@@ -59,6 +59,7 @@ pub fn exec(
     if attended && !(options.tty && options.interactive) {
         return enter(home, container, options, warn);
     }
+    // process: parent of a detached `exec`
     let worked = tote_sys::fork_parent(attended, || match enter(home, container, options, warn) {
         Ok(Executed::Detached) => Work::GoesOn(BEGUN),
         Ok(Executed::Left) => Work::GoesOn(LEFT),
@@ -258,6 +259,7 @@ impl<'a> Visit<'a> {
         };
         let first = (self.target.cgroup.as_str(), self.target.pid);
         // The new process begins as a copy of this one, whose arguments the container would see.
+        // process: parent of a detached `exec`
         set_title(&format!("tote exec {}", self.target.display()));
         let made = exec_beside(entry, first, &mut reception);
         Ok(made.map_err(|error| self.target.or_ended(ExecError::Start(error)))?)

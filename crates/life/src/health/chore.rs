@@ -81,6 +81,7 @@ impl<'a> HealthChecks<'a> {
         let (result, sink) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&result, true)?;
         let (home, entry, how) = (self.home, self.entry, self.check);
+        // process: health check
         let pid = tote_sys::fork_worker(move || {
             let found = check(home, entry, how);
             let text = serde_json::to_vec(&found).unwrap_or_default();

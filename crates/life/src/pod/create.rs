@@ -57,6 +57,7 @@ pub fn create(home: &Home, request: PodRequest, warn: &mut dyn FnMut(String)) ->
     group::options(&request.limits)?;
     let given = request.name.as_deref().map(parse_name).transpose()?;
     let share = shared(&request)?;
+    // process: infra container of a pod
     let wants_infra = match request.infra {
         Some(infra) => infra,
         None => !share.is_empty(),

@@ -121,6 +121,7 @@ fn known(home: &Home, program: &Path) -> Result<Known, EngineError> {
 
 /// Asks QEMU for the types of machines that it has.
 fn types(program: &Path) -> Result<String, VmFault> {
+    // process: programs of the host
     #[expect(
         clippy::disallowed_methods,
         reason = "only the program itself knows, and it is asked once"

@@ -58,6 +58,7 @@ pub(super) fn start(home: &Home) -> Result<OwnedFd, EngineError> {
     )
     .map_err(failed)?;
     // It keeps none of this process's descriptors: locks are among them.
+    // process: holder of a user's networks
     tote_sys::fork_apart(there, live).map_err(failed)?;
     sockopt::set_socket_timeout(&here, Timeout::Recv, Some(socket::ANSWER)).map_err(failed)?;
     let mut line = File::from(here);
@@ -127,12 +128,14 @@ fn begin(line: &mut File) -> Result<Holder, String> {
     let home = Home::open(Some(Path::new(&OsString::from_vec(root)))).map_err(|error| error.to_string())?;
     let open = |path| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let (user, network) = if home.caller == Caller::User {
+        // process: holder of a user's networks
         tote_state::process::set_title("tote rootless networks");
         let Namespaces { network } =
             namespaces(&home).map_err(|error| String::from_utf8_lossy(&failure_line(&error)).into_owned())?;
         let user = open("/proc/self/ns/user").map_err(in_words)?;
         (Some(user), network)
     } else {
+        // process: holder of a user's networks
         tote_state::process::set_title("tote published ports");
         (None, open("/proc/self/ns/net").map_err(in_words)?)
     };

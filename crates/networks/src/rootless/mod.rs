@@ -109,6 +109,7 @@ pub(crate) fn within(home: &Home, work: impl FnOnce() -> Result<(), EngineError>
         };
         entered.map_err(|source| holder::entering(home, source).into())
     };
+    // process: process in a user's networks
     apart::apart(enter, || work().map(|()| Vec::new())).map(drop)
 }
 

@@ -94,6 +94,7 @@ impl Pasta {
             let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&pipe.0, true)?;
             let process =
+                // process: pasta(1)
                 tote_sys::fork_worker(|| execute(&program, network, (beside, is_relayed), &pipe.1))?;
             let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
             let messages = pipe.0;
@@ -188,6 +189,7 @@ fn execute(
     // pasta gives each answer of the first server that address, also where a container has asked the server itself and waits for the
     // server's own.
     let forward = is_relayed.then(|| ["--dns-forward".to_owned(), RELAYED.to_string()]);
+    // process: pasta(1)
     let error = Command::new(program)
         .args(OPTIONS)
         .args(["--ns-ifname", LINK, "--pid"])

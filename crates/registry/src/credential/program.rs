@@ -127,6 +127,7 @@ fn ask(
 }
 
 fn run(path: &PathBuf, action: &str, question: &str) -> std::io::Result<(bool, String)> {
+    // process: programs of the host
     #[expect(
         clippy::disallowed_methods,
         reason = "the protocol of credential programs is a program; it is found by absolute path, and no container is near"

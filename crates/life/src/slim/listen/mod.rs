@@ -165,6 +165,7 @@ impl Listening {
     fn recorder(&self, listener: &OwnedFd) -> Result<OwnedFd, Errno> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // process: listener
         tote_sys::fork_apart(theirs, recorder::record)?;
         let elapsed = self.begin.elapsed().as_nanos();
         let setting = Setting {

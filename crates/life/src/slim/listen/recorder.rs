@@ -33,6 +33,7 @@ pub(crate) fn record(socket: OwnedFd) {
     let Some((listener, setting)) = receive(&socket) else {
         return;
     };
+    // process: listener
     set_title("tote listener");
     let mut recorder = Recorder {
         begin: Instant::now()
