@@ -70,8 +70,12 @@ impl AsFd for Listener {
 /// # Errors
 /// connect(2)'s: `ENOENT` and `ECONNREFUSED` if no process watches the container.
 pub fn connect(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    connect_within(dir, name, Wait::within(PATIENCE))
+}
+
+fn connect_within(dir: BorrowedFd<'_>, name: &str, wait: Wait) -> Result<OwnedFd, Errno> {
     let socket = socket(SocketFlags::CLOEXEC)?;
-    Wait::within(PATIENCE).connect(&socket, &address(dir, name)?)?;
+    wait.connect(&socket, &address(dir, name)?)?;
     Ok(socket)
 }
 
@@ -96,4 +100,28 @@ fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
 /// address takes.
 fn address(dir: BorrowedFd<'_>, name: &str) -> Result<SocketAddrUnix, Errno> {
     SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_that_accepts_nobody_is_given_up() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = std::fs::File::open(place.path()).unwrap();
+        let deaf = socket(SocketFlags::CLOEXEC).unwrap();
+        rustix::net::bind(&deaf, &address(dir.as_fd(), "s").unwrap()).unwrap();
+        rustix::net::listen(&deaf, 0).unwrap();
+        let call = || connect_within(dir.as_fd(), "s", Wait::within(Duration::from_millis(50)));
+        let mut waiting = Vec::new();
+        let late = loop {
+            match call() {
+                Ok(socket) => waiting.push(socket),
+                Err(late) => break late,
+            }
+            assert!(waiting.len() < 10, "it has room for all");
+        };
+        assert_eq!((late, waiting.is_empty()), (Errno::TIMEDOUT, false));
+    }
 }

@@ -35,8 +35,8 @@ impl Maps {
         // Both run at once: each is a whole program to start.
         let uid = spawn("newuidmap", "uid_map", pid, &self.uid)?;
         let gid = spawn("newgidmap", "gid_map", pid, &self.gid)?;
-        finish("newuidmap", "uid_map", uid)?;
-        finish("newgidmap", "gid_map", gid)
+        finish("newuidmap", "uid_map", (uid, Wait::within(PATIENCE)))?;
+        finish("newgidmap", "gid_map", (gid, Wait::within(PATIENCE)))
     }
 }
 
@@ -80,8 +80,12 @@ fn spawn(
         .map_err(|source| RuntimeError::Errand(ErrandError::Map { file, source }))
 }
 
-fn finish(program: &'static str, file: &'static str, child: std::process::Child) -> Result<(), RuntimeError> {
-    let output = Wait::within(PATIENCE)
+fn finish(
+    program: &'static str,
+    file: &'static str,
+    (child, wait): (std::process::Child, Wait),
+) -> Result<(), RuntimeError> {
+    let output = wait
         .collect(child)
         .map_err(|source| RuntimeError::Errand(ErrandError::Map { file, source }))?;
     if output.status.success() {
@@ -93,7 +97,22 @@ fn finish(program: &'static str, file: &'static str, child: std::process::Child)
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
     use tote_spec::IdMapping;
+    use tote_sys::Wait;
+
+    #[test]
+    fn a_helper_that_does_not_end_is_given_up() {
+        #[expect(clippy::disallowed_methods, reason = "it stands for a helper")]
+        let mut helper = std::process::Command::new("/bin/sleep");
+        let helper = helper.arg("1000").stderr(Stdio::piped()).spawn().unwrap();
+        let begin = Instant::now();
+        let wait = Wait::within(Duration::from_millis(50));
+        let late = super::finish("newuidmap", "uid_map", (helper, wait)).unwrap_err();
+        assert!(tote_sys::chain(&late).contains("timed out"), "{late:?}");
+        assert!(begin.elapsed() < Duration::from_secs(60));
+    }
 
     #[test]
     fn map_text() {

@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(found("// process: listener\nfork_worker(x);\n"), [code(table, 8)]);
         // A place without a name.
         let unnamed = format!("{both}\n\n\n\n\n\n\nset_title(x);\n");
-        assert_eq!(found(&unnamed), [code(here, 12)]);
+        assert_eq!(found(&unnamed), [code(here, 13)]);
         // A name without a row.
         let stray = format!("{both}// process: listen\nset_title(x);\n");
         assert_eq!(found(&stray), [code(here, 6)]);

@@ -110,7 +110,7 @@ fn known(home: &Home, program: &Path) -> Result<Known, EngineError> {
         return Ok(known);
     }
     let known = Known {
-        microvm: has_microvm(&types(program)?),
+        microvm: has_microvm(&types(program, PATIENCE)?),
         file,
     };
     closed::directory(&home.vm()).map_err(VmFault::file("make", home.vm()))?;
@@ -120,7 +120,7 @@ fn known(home: &Home, program: &Path) -> Result<Known, EngineError> {
 }
 
 /// Asks QEMU for the types of machines that it has.
-fn types(program: &Path) -> Result<String, VmFault> {
+fn types(program: &Path, patience: Duration) -> Result<String, VmFault> {
     // process: programs of the host
     #[expect(
         clippy::disallowed_methods,
@@ -131,7 +131,7 @@ fn types(program: &Path) -> Result<String, VmFault> {
         .args(["-machine", "help"])
         .env_clear()
         .stdin(Stdio::null());
-    let asked = Wait::within(PATIENCE)
+    let asked = Wait::within(patience)
         .output(&mut command)
         .map_err(VmFault::file("start", program))?;
     Ok(String::from_utf8_lossy(&asked.stdout).into_owned())
@@ -147,6 +147,25 @@ fn has_microvm(types: &str) -> bool {
 mod tests {
     use super::*;
     use tote_sys::KvmFault;
+
+    #[test]
+    fn a_qemu_that_says_nothing_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let silent = dir.path().join("qemu");
+        std::os::unix::fs::symlink("/bin/sleep", &silent).unwrap();
+        // It takes the option for an invalid time, and says so: this shows that the program is executed.
+        assert_eq!(types(&silent, PATIENCE).unwrap(), "");
+        let text = "#!/bin/sh\nexec /bin/sleep 1000\n";
+        let script = dir.path().join("script");
+        std::fs::write(&script, text).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::File::open(&script)
+            .unwrap()
+            .set_permissions(mode)
+            .unwrap();
+        let late = types(&script, Duration::from_millis(50)).unwrap_err();
+        assert!(tote_sys::chain(&late).contains("timed out"), "{late:?}");
+    }
 
     #[test]
     fn kvm_is_used_where_it_executes_a_kernel() {
