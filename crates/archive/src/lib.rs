@@ -34,6 +34,7 @@ mod path;
 mod pax;
 mod read_ahead;
 mod reader;
+mod shift;
 mod source;
 mod sparse;
 mod tree;
@@ -49,6 +50,7 @@ pub use path::{EntryPath, PathError};
 pub use pax::PaxError;
 pub use read_ahead::{CHUNK, MOST_LENT, Piece, ReadAhead, Reading};
 pub use reader::Reader;
+pub use shift::Shift;
 pub use sparse::{Extent, SparseError};
 pub use tree::{
     Compare, CreationMask, Devices, Diff, Difference, ExtractError, ExtractOptions, Extracted, Nameless,

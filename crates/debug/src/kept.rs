@@ -143,6 +143,7 @@ impl Layer {
         Upper::Dir {
             upper: self.dir.join("upper"),
             work: self.dir.join("work"),
+            owned: false,
         }
     }
 }

@@ -320,6 +320,7 @@ fn root(home: &Home, source: &Source, upper: Upper) -> Root {
         binds: rootfs.binds,
         // The session may be inspected by the container's root, who must not read root's files of the host there.
         private: matches!(source, Source::Host(_)) && home.caller == Caller::Root,
+        nosuid: false,
     }
 }
 

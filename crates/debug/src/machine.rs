@@ -70,6 +70,7 @@ pub(super) fn debug(
             },
             binds: Vec::new(),
             private: false,
+            nosuid: false,
         },
         aside: None,
         attach_point: Path::new(CONTAINERS),

@@ -38,5 +38,6 @@ pub(crate) fn upper(driver: Driver, request: &Request<'_>) -> Result<Upper, Prep
     make_dir(request.container)?;
     make_seen_dir(&upper)?;
     make_dir(&work)?;
-    Ok(Upper::Dir { upper, work })
+    let owned = request.owns_root;
+    Ok(Upper::Dir { upper, work, owned })
 }

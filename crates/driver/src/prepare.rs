@@ -88,6 +88,7 @@ mod tests {
             writable: &[],
             mount_points: &[],
             own_files: None,
+            owns_root: false,
             survey: None,
         };
         for (driver, name) in [

@@ -42,6 +42,8 @@ pub struct Request<'a> {
     /// Files that are written for the container; given if the image's owners may have no ids in its user namespace.
     /// Used by overlay.
     pub own_files: Option<OwnFiles<'a>>,
+    /// True if the caller is not the root of the container, to whom the container's own root directory is to belong.
+    pub owns_root: bool,
     /// Result of split's survey of the image, if another process has made it.
     pub survey: Option<&'a Survey>,
 }

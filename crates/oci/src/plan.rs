@@ -96,6 +96,7 @@ fn hidden(bundle: &Bundle, options: &CreateOptions) -> Result<Option<Vec<PathBuf
 pub(crate) fn facts(spec: &Spec) -> Facts<'static> {
     let process = spec.process.as_ref();
     Facts {
+        becomes_root: false,
         security_module: tote_runtime::security_module(),
         ..tote_runtime::host_facts(process.is_some_and(|process| process.oom_score_adj.is_some()))
     }

@@ -18,6 +18,7 @@ pub fn facts<'a>(
     spec: &Spec,
     planned: Option<&'a Planned>,
     device_nodes: DeviceNodes,
+    ids: &Ids,
 ) -> Facts<'a> {
     Facts {
         hard_limit: &|_| None,
@@ -30,6 +31,7 @@ pub fn facts<'a>(
         setgroups: crate::user::may_set_groups(spec),
         device_nodes,
         privileged: home.caller == Caller::Root,
+        becomes_root: ids.shift.is_some(),
         ..tote_runtime::host_facts(options.oom_score_adj.is_some())
     }
 }

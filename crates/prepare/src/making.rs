@@ -13,6 +13,7 @@ use crate::standard::stdin;
 use crate::user::{Ids, ids};
 use crate::volume::{VolumeHold, Volumes};
 use crate::{EngineError, Home, HostInit, covered, device, secret, spec, storage, volume};
+use tote_archive::Shift;
 use tote_bundle::{ContainerId, Image, ImageConfig, RunOptions};
 use tote_runtime::Timings;
 use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
@@ -140,6 +141,7 @@ impl Made {
             kernel: self.kernel,
             shares: self.shares.map(str::to_owned),
             template: self.template,
+            kept_ids: self.ids.shift.map(Shift::kept),
             ..State::default()
         };
         Prepared {
@@ -241,10 +243,17 @@ impl Making<'_> {
     }
 
     /// Makes the spec, with the files that its mounts ask for.
-    fn spec(&self, asked: (&RunOptions, &Peers), ids: &Ids, volumes: &Volumes) -> Result<Spec, EngineError> {
+    fn spec(
+        &self,
+        asked: (&RunOptions, &Peers),
+        ids: &mut Ids,
+        volumes: &Volumes,
+    ) -> Result<Spec, EngineError> {
         let (home, id) = (self.home, self.id);
         let (config, environment) = (&self.config, self.environment);
         let mut spec = spec::make(home.caller, id, asked, config, ids, environment, volumes)?;
+        ids.join(&spec, home.caller)?;
+        let ids = &*ids;
         if self.purpose != Purpose::Plan {
             volume::treat(home, id, (asked.0, ids), &mut spec)?;
             secret::give(home, id, (asked.0, ids), &mut spec)?;
@@ -261,12 +270,12 @@ impl Making<'_> {
     ) -> Result<Made, EngineError> {
         let (home, id, dry) = (self.home, self.id, self.purpose == Purpose::Plan);
         let entered = crate::network::enter_for(home, options, dry)?;
-        let ids = ids(options, &self.config, self.image, source, home)?;
+        let mut ids = ids(options, &self.config, self.image, source, home)?;
         let (peers, options) = Peers::find(home, options)?;
         let (options, asked) = (options.as_ref(), (options.as_ref(), &peers));
         let joined = crate::network::join(home, (id, self.name), (options, &self.config), dry)?;
         let volumes = volume::prepare(home, id, (options, &self.config), dry)?;
-        let mut spec = self.spec(asked, &ids, &volumes)?;
+        let mut spec = self.spec(asked, &mut ids, &volumes)?;
         let comes = self.purpose == Purpose::Now && tote_sandbox::network_may_come(&spec);
         let network = comes.then(tote_sys::ComingNetwork::begin).and_then(Result::ok);
         let equipment = self.init.equip(home, id, (options, &ids), &mut spec, dry)?;
@@ -285,7 +294,7 @@ impl Making<'_> {
         let facts = Facts {
             hard_limit: &|resource| tote_sys::hard_limit(resource).ok().map(|limit| limit.hard),
             network_comes: network.is_some(),
-            ..facts(home, options, &spec, planned.as_ref(), device_nodes)
+            ..facts(home, options, &spec, planned.as_ref(), device_nodes, &ids)
         };
         mark(&mut timings, "parent: look at the host");
         let request = Request {

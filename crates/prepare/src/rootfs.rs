@@ -12,7 +12,7 @@ use tote_rootfs::{
     Directory, HostImage, OwnInodes, ReadError, Rootfs, Upper, read_content, read_content_in_root,
     read_in_root,
 };
-use tote_store::{Image as Stocked, Opened, Store, Tree};
+use tote_store::{Image as Stocked, Opened, Shift, Shifted, Store, Tree};
 use tote_sys::{Errno, MountRights, best_effort};
 
 /// An image that is ready to be mounted; holds its lock for as long as it is used.
@@ -63,6 +63,7 @@ impl BuildTree {
             upper: Upper::Dir {
                 upper: self.upper.clone(),
                 work: self.work.clone(),
+                owned: false,
             },
             binds: Vec::new(),
         }
@@ -78,6 +79,8 @@ pub struct Stored {
     tree: Tree,
     /// A view with the contents of its files, once a caller has asked for it.
     view: OnceLock<OwnedFd>,
+    /// Tree of the image with the owners for some containers, once it is to be shown with these.
+    shifted: Option<Shifted>,
 }
 
 impl Stored {
@@ -94,7 +97,10 @@ impl Stored {
         let view = match self.view.get() {
             Some(view) => view,
             None => {
-                let view = self.tree.view()?;
+                let view = match &self.shifted {
+                    Some(shifted) => shifted.view()?,
+                    None => self.tree.view()?,
+                };
                 self.view.get_or_init(|| view)
             }
         };
@@ -152,6 +158,46 @@ impl Stored {
         Ok(path)
     }
 
+    /// The image with the owners that files need on disk to be the image's own in such a container. Made when it is first asked for,
+    /// unless nothing is to be made.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn shifted(&self, home: &Home, shift: Shift, dry: bool) -> Result<Shifted, EngineError> {
+        self.with_owners(home, self.tree.shifted(shift), shift, dry)
+    }
+
+    /// Directory with these owners and ordinary files.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn shifted_copies(&self, home: &Home, shift: Shift, dry: bool) -> Result<PathBuf, EngineError> {
+        let shifted = self.tree.shifted_copies(shift);
+        Ok(self.with_owners(home, shifted, shift, dry)?.path)
+    }
+
+    fn with_owners(
+        &self,
+        home: &Home,
+        shifted: Shifted,
+        shift: Shift,
+        dry: bool,
+    ) -> Result<Shifted, EngineError> {
+        if dry || tote_state::record::is_there(&shifted.path)? {
+            return Ok(shifted);
+        }
+        let make = || {
+            let store = tote_images::open_store(home)?;
+            Ok::<_, EngineError>(store.shift(&store.image(&self.id)?, &shifted, shift)?)
+        };
+        if tote_images::has_ids(home) {
+            make()?;
+        } else {
+            among_owners(home, || make().map(|()| Vec::new()))?;
+        }
+        Ok(shifted)
+    }
+
     /// Where [`Stored::disk`] makes that file.
     pub fn disk_path(&self) -> PathBuf {
         self.tree.disk_path()
@@ -194,6 +240,7 @@ impl Stored {
             config: tote_images::runtime_config(&image.config.value().config),
             tree,
             view: OnceLock::new(),
+            shifted: None,
         })
     }
 
@@ -228,12 +275,16 @@ pub fn forget_skeletons(home: &Home) -> Result<(), EngineError> {
 
 /// The tree with inodes of its own that overlayfs is to show, where a tree has one.
 pub fn own_inodes(tree: &Tree) -> Option<OwnInodes> {
-    tree.own_inodes().map(|own| OwnInodes {
+    tree.own_inodes().map(shown_inodes)
+}
+
+fn shown_inodes(own: &tote_store::OwnInodes) -> OwnInodes {
+    OwnInodes {
         tree: own.tree.clone(),
         fs: own.fs,
         contents: own.contents.clone(),
         user_namespace: own.rights != MountRights::Root,
-    })
+    }
 }
 
 impl Source {
@@ -260,6 +311,19 @@ impl Source {
             Self::Build(tree) => tree.config.clone(),
             _ => ImageConfig::bare(),
         }
+    }
+
+    /// Shows an image of the store with the owners that such a container sees, in the numbers of the disk: those of the container's
+    /// own files.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn shift(&mut self, home: &Home, shift: Shift) -> Result<(), EngineError> {
+        if let Self::Stored(stored) = self {
+            stored.shifted = Some(stored.shifted(home, shift, false)?);
+            stored.view = OnceLock::new();
+        }
+        Ok(())
     }
 
     /// Leaves out the volumes of the image, for a container that is thrown away.
@@ -348,5 +412,22 @@ impl Source {
             },
             Self::Build(tree) => tree.rootfs(),
         }
+    }
+
+    /// Layers and mounts for a container whose caller keeps these ids. The files of the machine, and of a directory, belong to whom they do.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn rootfs_for(&self, home: &Home, shift: Option<Shift>, dry: bool) -> Result<Rootfs, EngineError> {
+        let (Self::Stored(stored), Some(shift)) = (self, shift) else {
+            return Ok(self.rootfs());
+        };
+        let shifted = stored.shifted(home, shift, dry)?;
+        Ok(Rootfs {
+            lowers: vec![shifted.path],
+            own_inodes: shifted.own_inodes.as_ref().map(shown_inodes),
+            upper: Upper::None,
+            binds: Vec::new(),
+        })
     }
 }

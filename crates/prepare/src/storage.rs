@@ -133,10 +133,10 @@ fn made(
     source: &Source,
     wanted: &Wanted<'_>,
 ) -> Result<(Root, Beside), EngineError> {
-    let rootfs = source.rootfs();
     if let Source::Build(_) = source {
-        return Ok((of_build(rootfs), Beside::default()));
+        return Ok((of_build(source.rootfs()), Beside::default()));
     }
+    let rootfs = source.rootfs_for(home, wanted.ids.shift, wanted.dry)?;
     let driver = driver(wanted.options)?;
     // Only split asks.
     let (writable, mount_points) = match driver {
@@ -178,6 +178,7 @@ fn made(
         writable: &writable,
         mount_points: &mount_points,
         own_files,
+        owns_root: wanted.ids.shift.is_some(),
         survey: None,
     };
     let (layers, links, names);
@@ -202,8 +203,15 @@ fn made(
         storage: prepared.storage,
         binds: rootfs.binds,
         private,
+        nosuid: takes_rights(source, wanted.ids),
     };
     Ok((root, prepared.beside))
+}
+
+/// True for the files of a directory that are the caller's, who is another user than root inside: a set-user-ID program among them
+/// would take root's rights away.
+fn takes_rights(source: &Source, ids: &Ids) -> bool {
+    matches!(source, Source::Directory(_)) && ids.shift.is_some()
 }
 
 /// A directory with the names of an image that a dry run of split may look into: no directory is made for it. `None` where
@@ -222,6 +230,7 @@ fn mounted(path: PathBuf, place: std::fs::File) -> (Root, Beside) {
         storage: Storage::Own(OwnTree { path, copy_of: None }),
         binds: Vec::new(),
         private: false,
+        nosuid: false,
     };
     let beside = Beside {
         place: Some(place),
@@ -242,6 +251,7 @@ fn of_build(rootfs: Rootfs) -> Root {
         },
         binds: Vec::new(),
         private: false,
+        nosuid: false,
     }
 }
 
@@ -263,13 +273,13 @@ fn ordinary_files(
     if mounts && is_shown {
         return Ok(None);
     }
-    if wanted.dry {
-        return Ok(Some(stored.links_path()));
+    let reads = wanted.dry || mounts || tote_driver::reads_contents(driver, request)?;
+    match wanted.ids.shift {
+        _ if !reads => Ok(None),
+        Some(shift) => stored.shifted_copies(home, shift, wanted.dry).map(Some),
+        None if wanted.dry => Ok(Some(stored.links_path())),
+        None => stored.links(home).map(Some),
     }
-    if mounts || tote_driver::reads_contents(driver, request)? {
-        return stored.links(home).map(Some);
-    }
-    Ok(None)
 }
 
 /// Lets the driver make the storage. Where the owner of a directory of the image, another of the caller's ids, has closed it, a

@@ -3,6 +3,7 @@
 use crate::keep_id::{CallerLines, HostUser};
 use crate::rootfs::Source;
 use crate::{Caller, EngineError, Home, MachineError, RequestError};
+use tote_archive::Shift;
 use tote_bundle::{
     Image, ImageConfig, KeptIds, ResolvedUser, RunOptions, UsernsMode, resolve_groups, resolve_user, user_of,
 };
@@ -24,9 +25,22 @@ pub struct Ids {
     pub maps: Option<Maps>,
     /// The caller's lines among the image's users, where the caller has the same id inside.
     pub caller: CallerLines,
+    /// The ids that the caller has inside in place of root's, where files of an image belong to several ids.
+    pub shift: Option<Shift>,
 }
 
 impl Ids {
+    /// Takes the owners of files from the user namespace that the container joins, if it joins one.
+    ///
+    /// # Errors
+    /// [`EngineError`]: the maps of that namespace cannot be read.
+    pub fn join(&mut self, spec: &Spec, caller: Caller) -> Result<(), EngineError> {
+        if let Some(process) = joined_process(spec).filter(|_| caller == Caller::User) {
+            self.shift = joined_shift(process)?;
+        }
+        Ok(())
+    }
+
     /// How the container's own ids are mapped; not at all where it joins a user namespace, which has its maps.
     pub fn mapping_of(&self, spec: &Spec) -> MapOrigin {
         if joins_user_namespace(spec) {
@@ -98,6 +112,7 @@ pub fn ids(
     Ok(Ids {
         user,
         added_gids,
+        shift: shift_of(options, home.caller).filter(|_| maps.is_some()),
         mapping,
         maps,
         caller,
@@ -123,6 +138,7 @@ impl Ids {
             mapping: MapOrigin::None,
             maps: None,
             caller: CallerLines::default(),
+            shift: None,
         })
     }
 }
@@ -132,6 +148,12 @@ fn kept(options: &RunOptions) -> Option<KeptIds> {
         UsernsMode::KeepId(kept) => Some(kept),
         _ => None,
     }
+}
+
+fn shift_of(options: &RunOptions, caller: Caller) -> Option<Shift> {
+    kept(options).filter(|_| caller == Caller::User)?;
+    let (uid, gid) = kept_ids(options, caller);
+    Shift::keeping(uid, gid)
 }
 
 /// The ids that the caller has inside with `keep-id`.
@@ -248,15 +270,35 @@ pub fn joins_user_namespace(spec: &Spec) -> bool {
         .is_some_and(|namespace| namespace.path.is_some())
 }
 
+/// The directory in `/proc` of the process whose user namespace the container joins.
+fn joined_process(spec: &Spec) -> Option<&str> {
+    let joined = spec.namespace(tote_spec::NamespaceType::User)?;
+    joined.path.as_deref()?.strip_suffix("/ns/user")
+}
+
+/// The ids that the caller has in the user namespace of a process; `None` for one whose maps `keep-id` would not make.
+fn joined_shift(process: &str) -> Result<Option<Shift>, EngineError> {
+    let read = |file: &str| {
+        let path = format!("{process}/{file}");
+        let text = std::fs::read_to_string(&path).map_err(EngineError::file("read", &path))?;
+        Ok::<_, EngineError>(IdMapping::read(&text))
+    };
+    let (uids, gids) = (read("uid_map")?, read("gid_map")?);
+    let own = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    let kept = IdMapping::inside(&uids, own.0).zip(IdMapping::inside(&gids, own.1));
+    let shift = kept.and_then(|(uid, gid)| Shift::keeping(uid, gid));
+    Ok(shift.filter(|shift| {
+        let (uid, gid) = shift.kept();
+        ranges(uid, gid).is_some_and(|maps| (maps.uid, maps.gid) == (uids, gids))
+    }))
+}
+
 /// Whether setgroups(2) is allowed in the user namespace that the container joins, or else in this process's own.
 pub fn may_set_groups(spec: &Spec) -> bool {
-    let joined = spec
-        .namespace(tote_spec::NamespaceType::User)
-        .and_then(|namespace| namespace.path.as_deref());
-    let process = joined
-        .and_then(|path| path.strip_suffix("/ns/user"))
-        .unwrap_or("/proc/self");
-    tote_runtime::groups_allowed(process)
+    tote_runtime::groups_allowed(joined_process(spec).unwrap_or("/proc/self"))
 }
 
 /// Whether the user namespace that this process is in has that group.

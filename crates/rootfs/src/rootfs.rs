@@ -47,6 +47,8 @@ pub enum Upper {
         upper: PathBuf,
         /// An empty directory of the same file system, for overlayfs itself.
         work: PathBuf,
+        /// True if the container's root is to own a new `upper`, because its maker is another user inside.
+        owned: bool,
     },
     /// Writes go to a file system on a block device of its own.
     Disk {

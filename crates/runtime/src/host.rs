@@ -19,6 +19,7 @@ pub fn host_facts(with_oom_score: bool) -> Facts<'static> {
         device_nodes: DeviceNodes::Mounted,
         own_executable: own_executable(),
         privileged: rustix::process::geteuid().is_root(),
+        becomes_root: false,
         security_module: SecurityModule::None,
     }
 }

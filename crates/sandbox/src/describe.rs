@@ -43,12 +43,13 @@ impl Display for Words<'_> {
             | Op::RootPropagation { .. }
             | Op::NewTime(_)
             | Op::SetIds { .. }
+            | Op::BecomeRoot
             | Op::LoopbackUp
             | Op::Pivot
             | Op::MoveRoot
             | Op::Chroot
             | Op::Unmount(_) => namespace(f, self.0),
-            Op::CopyTree(_) | Op::RemoveTree(_) => tree(f, self.0),
+            Op::CopyTree(_) | Op::RemoveTree(_) | Op::OwnEmpty(_) => tree(f, self.0),
             Op::Mount(op) => mount(f, op),
             Op::SetAside => write!(f, "set the root aside"),
             Op::Remount { path, attributes } => {
@@ -116,6 +117,7 @@ fn tree(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
     match op {
         Op::CopyTree(tree) => write!(f, "copy {} to {}", text(&tree.from), text(&tree.to)),
         Op::RemoveTree(path) => write!(f, "remove {}", text(path)),
+        Op::OwnEmpty(path) => write!(f, "become the owner of {} if it is empty", text(path)),
         _ => Ok(()), // `fmt` formats the rest
     }
 }
@@ -170,6 +172,7 @@ fn namespace(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
                 .lines()
                 .try_for_each(|line| write!(f, ", {line}"))
         }
+        Op::BecomeRoot => write!(f, "become root of the user namespace"),
         Op::SetIds { uid, gid } => write!(f, "become user {uid} and group {gid} of the user namespace"),
         Op::Unmount(path) => write!(f, "unmount the host's {}", text(path)),
         _ => Ok(()), // `fmt` formats the rest

@@ -125,6 +125,10 @@ impl Builder<'_> {
 
     /// Takes mapped ids. Root of the host has no id in a user namespace, and files cannot be stored without an owner.
     fn own_ids(&mut self) {
+        if self.request.facts.becomes_root {
+            self.push(Op::BecomeRoot);
+            return;
+        }
         if !self.parent_acts() || matches!(self.request.id_mapping, MapOrigin::Own(_)) {
             return;
         }

@@ -193,6 +193,8 @@ pub struct Facts<'a> {
     /// True if the caller is root over the whole host, and so may open files that the root of a user namespace may
     /// not.
     pub privileged: bool,
+    /// True if the caller is another user than root in the container's user namespace, whose root makes the container's files.
+    pub becomes_root: bool,
     /// Security module that labels processes.
     pub security_module: SecurityModule,
 }

@@ -27,6 +27,8 @@ pub enum Root {
         /// True if the binds are shown without owners, so that root in the container can read of them only what every
         /// user can.
         private: bool,
+        /// True if set-user-ID bits and file capabilities have no effect.
+        nosuid: bool,
     },
     /// Detached copy of the root of another process as the image ([`tote_sys::root_of`]); writes are kept in memory.
     Of(OwnedFd),
@@ -68,7 +70,9 @@ impl Builder<'_> {
                 storage,
                 binds,
                 private,
+                nosuid,
             } => {
+                set.set(MountAttrFlags::MOUNT_ATTR_NOSUID, nosuid);
                 self.keep_from_the_host(&attach_point);
                 self.storage(storage, &attach_point, set)?;
                 self.binds(binds, private)

@@ -176,7 +176,12 @@ impl Builder<'_> {
                 self.scratch()?;
                 on_scratch(options)
             }
-            Upper::Dir { upper, work } => options.upper(upper, work),
+            Upper::Dir { upper, work, owned } => {
+                if owned {
+                    self.push(Op::OwnEmpty(cstring_path("upper", &upper)?));
+                }
+                options.upper(upper, work)
+            }
             Upper::None => options,
         })
     }

@@ -142,6 +142,7 @@ pub(crate) fn plan(
             },
             binds: Vec::new(),
             private: false,
+            nosuid: false,
         })?;
         let target = builder.inside(at, Make::Dir)?;
         builder.mount(

@@ -58,6 +58,7 @@ fn planned_as(
             device_nodes: DeviceNodes::Mounted,
             own_executable: None,
             privileged: true,
+            becomes_root: false,
             security_module: module,
         },
     })
@@ -121,6 +122,7 @@ fn tools(aside: Option<Aside<'static>>, at: &str) -> Tools<'static> {
             },
             binds: Vec::new(),
             private: false,
+            nosuid: false,
         },
         aside,
         mapped: false,

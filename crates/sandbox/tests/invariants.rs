@@ -28,6 +28,7 @@ fn facts(waits_for_cgroup: bool) -> Facts<'static> {
         device_nodes: DeviceNodes::Mounted,
         own_executable: None,
         privileged: true,
+        becomes_root: false,
         security_module: SecurityModule::AppArmor,
     }
 }

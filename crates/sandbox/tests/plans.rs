@@ -35,6 +35,7 @@ fn planned_among(text: &str, hierarchies: &[&str]) -> String {
         device_nodes: DeviceNodes::Ruled,
         own_executable: None,
         privileged: true,
+        becomes_root: false,
         security_module: SecurityModule::AppArmor,
     };
     let request = Request {

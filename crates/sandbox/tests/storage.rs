@@ -43,6 +43,7 @@ fn planned(storage: Storage, namespaces: &str) -> Vec<String> {
         device_nodes: DeviceNodes::Mounted,
         own_executable: None,
         privileged: true,
+        becomes_root: false,
         security_module: SecurityModule::None,
     };
     let request = Request {
@@ -58,6 +59,7 @@ fn planned(storage: Storage, namespaces: &str) -> Vec<String> {
         storage,
         binds: Vec::new(),
         private: false,
+        nosuid: false,
     };
     let plan = plan(&request, root, Vec::new()).unwrap();
     // The text of a mount leaves its source out.
@@ -77,7 +79,14 @@ fn the_file_is_mounted_where_the_root_covers_it() {
     let (upper, work) = ("/c/upper".into(), "/c/work".into());
     for (upper, place) in [
         (Upper::Tmpfs { size: None }, "/attach/lower"),
-        (Upper::Dir { upper, work }, "/attach"),
+        (
+            Upper::Dir {
+                upper,
+                work,
+                owned: true,
+            },
+            "/attach",
+        ),
         (Upper::None, "/attach"),
     ] {
         let steps = planned(overlay(upper), "");

@@ -40,8 +40,8 @@ impl Store {
     /// [`StoreError`].
     pub fn disk(&self, image: &Image, tree: &Tree) -> Result<PathBuf, StoreError> {
         self.add_to_tree(image, DISK, |chain, dir, model| {
-            self.check_objects(image, model)?;
-            make(model, chain, dir, &self.objects)
+            self.check_objects(image, &model)?;
+            make(&model, chain, dir, &self.objects)
         })?;
         Ok(tree.disk_path())
     }

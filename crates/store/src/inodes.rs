@@ -328,10 +328,20 @@ pub(crate) fn show(model: &Model, tree: &Dir, rights: MountRights) -> Result<boo
 
 /// Mounts the empty files of a tree with their contents, read-only and attached nowhere.
 pub(crate) fn mount(tree: &Path, place: Place, rights: MountRights) -> Result<OwnedFd, Errno> {
+    mount_part(tree, INODES, place, rights)
+}
+
+/// Mounts so the empty files in that directory of a tree.
+pub(crate) fn mount_part(
+    tree: &Path,
+    part: &str,
+    place: Place,
+    rights: MountRights,
+) -> Result<OwnedFd, Errno> {
     let c_string = |text: &[u8]| CString::new(text).map_err(|_| Errno::INVAL);
     tote_sys::overlay(&ContentOverlay {
         dir: &c_string(tree.as_os_str().as_bytes())?,
-        layer: &c_string(INODES.as_bytes())?,
+        layer: &c_string(part.as_bytes())?,
         contents: &c_string(place.path().as_bytes())?,
         rights,
     })
@@ -401,17 +411,17 @@ pub(crate) fn beginning(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Err
     Ok(bytes)
 }
 
-/// Returns the path of an entry, or of its content, that is not as it was made.
+/// Returns the path of an entry, or of its content, that is not as it was made, in that directory of empty files.
 pub(crate) fn damaged(
     objects: &Objects,
     model: &Model,
-    tree: &Dir,
+    (tree, part): (&Dir, &str),
     rights: MountRights,
 ) -> Result<Option<EntryPath>, StoreError> {
-    if !tree.has(INODES) {
+    if !tree.has(part) {
         return Ok(Some(EntryPath::root()));
     }
-    let inodes = tree.enter(INODES)?;
+    let inodes = tree.enter(part)?;
     let place = Place::of(tree);
     let numbers = (place == Place::Contents).then(|| Numbers::of(model));
     let entered = match place {

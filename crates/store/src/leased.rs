@@ -79,6 +79,22 @@ impl OwnInodes {
         }
     }
 
+    /// The place of the contents of the tree in `dir`.
+    pub(crate) fn place(&self, dir: &Path) -> Place {
+        match self.contents.starts_with(dir) {
+            true => Place::Contents,
+            false => Place::Objects,
+        }
+    }
+
+    /// The rights with which this process mounts it: a user who is not in a namespace of the image's owners makes one of a single id.
+    pub(crate) fn rights_here(&self) -> MountRights {
+        match self.rights {
+            MountRights::NamespaceRoot if !rustix::process::geteuid().is_root() => MountRights::None,
+            rights => rights,
+        }
+    }
+
     /// The file of the tree in `dir`.
     pub(crate) fn in_file(dir: &Path, objects: &Path, rights: MountRights) -> Self {
         Self {
@@ -190,17 +206,8 @@ impl Tree {
             (None, Names::Image(_)) => Err(failed(Errno::INVAL)),
             (Some(own), Names::Image(_)) => erofs::mount(&own.tree, &own.contents).map_err(failed),
             (Some(own), Names::Directory(_)) => {
-                // A user who is not in a namespace of the image's owners makes one of a single id.
-                let is_root = rustix::process::geteuid().is_root();
-                let rights = match own.rights {
-                    MountRights::NamespaceRoot if !is_root => MountRights::None,
-                    rights => rights,
-                };
-                let place = match own.contents.starts_with(&self.dir) {
-                    true => Place::Contents,
-                    false => Place::Objects,
-                };
-                inodes::mount(&self.dir, place, rights).map_err(failed)
+                let rights = own.rights_here();
+                inodes::mount(&self.dir, own.place(&self.dir), rights).map_err(failed)
             }
         }
     }

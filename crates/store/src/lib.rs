@@ -12,7 +12,8 @@
 //! │                         writable.json if a command was traced, misses.json if it stood behind a smaller image; or index.json: images for several platforms
 //! ├── nodes/DIGEST           the document of a part of a root, with the digest of its layer; once there is one
 //! ├── names/NAME            a name, and the id of its image or index
-//! ├── trees/CHAIN/          images as trees without contents, which lead to the objects, or as directories of hard links
+//! ├── trees/CHAIN/          images as trees without contents, which lead to the objects, or as directories of hard links;
+//! │                         and the same for containers that have other owners ([`Shift`])
 //! └── trash/                what is no more, but still takes space
 //! ```
 //!
@@ -72,6 +73,7 @@ mod patience;
 mod recent;
 mod removal;
 mod share;
+mod shifted;
 mod store;
 mod stored_image;
 mod sweep;
@@ -95,9 +97,10 @@ pub use leased::{Opened, OwnInodes, Tree};
 pub use nodes::FileContent;
 pub use patience::Patience;
 pub use share::ShareHost;
+pub use shifted::Shifted;
 pub use store::{Store, StoreOptions, sha256};
 pub use stored_image::{Image, ImageRecord};
 pub use sweep::{Removed, Swept};
-pub use tote_archive::Limits;
+pub use tote_archive::{Limits, Shift};
 pub use usage::{ImageUsage, Usage};
 pub use verify::{Broken, Damage, Depth, Verified};

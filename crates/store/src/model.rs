@@ -2,7 +2,7 @@
 
 use crate::key::{Attributes, Key, Owners};
 use std::collections::{BTreeMap, VecDeque};
-use tote_archive::{Change, Entry, EntryPath, Kind, Timestamp};
+use tote_archive::{Change, Entry, EntryPath, Kind, Shift, Timestamp};
 
 /// Maximum depth of a tree: making it needs an open descriptor for each level.
 const DEPTH: usize = 512;
@@ -274,6 +274,14 @@ impl Model {
             }
         }
         Ok(walk.here())
+    }
+
+    /// Gives all inodes the owners that they need on disk to be the image's own in that namespace.
+    pub(crate) fn shift(&mut self, shift: Shift) {
+        for inode in &mut self.inodes {
+            let attributes = &mut inode.attributes;
+            shift.to_usual(&mut attributes.uid, &mut attributes.gid, &mut attributes.xattrs);
+        }
     }
 
     /// Counts the names of each inode.

@@ -326,7 +326,7 @@ pub(crate) fn set_xattrs(file: impl AsFd, attributes: &Attributes) -> Result<(),
 }
 
 /// Copies a file, by sharing its blocks if the file system can.
-fn duplicate(from: &OwnedFd, to: &OwnedFd) -> Result<(), Errno> {
+pub(crate) fn duplicate(from: &OwnedFd, to: &OwnedFd) -> Result<(), Errno> {
     step()?;
     if rustix::fs::ioctl_ficlone(to, from).is_ok() {
         return Ok(());

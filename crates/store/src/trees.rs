@@ -9,8 +9,11 @@
 //! ├── inodes/      elsewhere the same as a directory of empty files with inodes of their own
 //! ├── contents/    what these empty files contain, where the objects themselves cannot be that
 //! ├── disk.erofs   the image with all contents, for virtual machines, once one has asked for it
-//! └── root/        the image, of links to objects: where overlayfs can show none of these, or once a command
-//!                  has asked for it
+//! ├── root/        the image, of links to objects: where overlayfs can show none of these, or once a command
+//! │                has asked for it
+//! ├── inodes-U-G/  `inodes/` with the owners for containers whose caller is user U and group G inside, once there
+//! │                was one; the contents are those of `inodes/`
+//! └── root-U-G/    the same as copies of the files, where overlayfs cannot show that, or once a driver has asked for it
 //! ```
 
 use crate::StoreError;
@@ -239,7 +242,7 @@ impl Store {
     /// [`StoreError`].
     pub fn links(&self, image: &Image, tree: &Tree) -> Result<PathBuf, StoreError> {
         self.add_to_tree(image, ROOT, |_, dir, model| {
-            self.link_all(dir, image, model).map(drop)
+            self.link_all(dir, image, &model).map(drop)
         })?;
         Ok(tree.links_path())
     }
@@ -253,7 +256,7 @@ impl Store {
         &self,
         image: &Image,
         form: &str,
-        make: impl FnOnce(&str, &Dir, &Model) -> Result<(), StoreError>,
+        make: impl FnOnce(&str, &Dir, Model) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let chain = self.tree_name(image)?;
         let name = format!("{chain}/{form}");
@@ -266,7 +269,7 @@ impl Store {
         let lock = Lock::exclusive(&self.trees, &lock_name)?;
         if !self.trees.is_there(&name)? {
             self.check_layers(image)?;
-            make(&chain, &self.trees.enter(&chain)?, &self.model(image)?)?;
+            make(&chain, &self.trees.enter(&chain)?, self.model(image)?)?;
         }
         best_effort(lock.remove(&self.trees, &lock_name));
         Ok(())

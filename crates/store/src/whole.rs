@@ -5,7 +5,7 @@ use crate::dir::Dir;
 use crate::erofs;
 use crate::error::is_gone;
 use crate::forms::Form;
-use crate::inodes::{self, Place};
+use crate::inodes::{self, INODES, Place};
 use crate::leased::ROOT;
 use crate::model::{Model, Node};
 use crate::objects::is_unchanged;
@@ -26,7 +26,9 @@ impl Store {
         model: &Model,
     ) -> Result<Option<Form>, StoreError> {
         let has_links = dir.is_there(ROOT)?;
-        if has_links && self.damaged_links(model, dir).is_some() {
+        if has_links && self.damaged_links(model, dir, ROOT).is_some()
+            || self.damaged_shifted(model, dir)?.is_some()
+        {
             return Ok(None);
         }
         // Another kernel may not show what this one finds.
@@ -40,7 +42,7 @@ impl Store {
                 shows.then_some(Form::Image)
             }
             Some(rights) if inodes::are_there(dir) => {
-                if inodes::damaged(&self.objects, model, dir, rights)?.is_some() {
+                if inodes::damaged(&self.objects, model, (dir, INODES), rights)?.is_some() {
                     return Ok(None);
                 }
                 inodes::show(model, dir, rights)?.then_some(Form::Inodes(Place::of(dir)))
@@ -56,8 +58,8 @@ impl Store {
         Ok(Some(form.unwrap_or(Form::Links)))
     }
 
-    fn damaged_links(&self, model: &Model, dir: &Dir) -> Option<EntryPath> {
-        let Ok(root) = dir.enter_closed(ROOT) else {
+    pub(crate) fn damaged_links(&self, model: &Model, dir: &Dir, part: &str) -> Option<EntryPath> {
+        let Ok(root) = dir.enter_closed(part) else {
             return Some(EntryPath::root());
         };
         tree::damaged(model, root.as_fd(), &|name, key, stat| {
@@ -84,10 +86,13 @@ impl Store {
         }
         let mut damaged = None;
         if has_links {
-            damaged = self.damaged_links(&model, &dir);
+            damaged = self.damaged_links(&model, &dir, ROOT);
         }
         if let (None, Some(rights)) = (&damaged, rights) {
-            damaged = inodes::damaged(&self.objects, &model, &dir, rights)?;
+            damaged = inodes::damaged(&self.objects, &model, (&dir, INODES), rights)?;
+        }
+        if damaged.is_none() {
+            damaged = self.damaged_shifted(&model, &dir)?;
         }
         Ok(damaged.map(|path| format!("{path} is not as it was made")))
     }

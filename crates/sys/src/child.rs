@@ -69,10 +69,7 @@ fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
         Op::MapOneId(maps) => identity::map_one_id(*maps),
         Op::Join(namespace) => namespace.join(),
         Op::Unshare(flags) => identity::unshare(*flags),
-        Op::DieWithParent => {
-            prctl::die_with_parent()?;
-            parent_is_there(registers.channel)
-        }
+        Op::DieWithParent => prctl::die_with_parent().and_then(|()| parent_is_there(registers.channel)),
         Op::Propagation(propagation) => switch::set_propagation(*propagation, true, registers),
         Op::HolderPropagation { path, propagation } => switch::set_holder(path, *propagation),
         Op::RootPropagation {
@@ -81,9 +78,11 @@ fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
         } => switch::set_propagation(*propagation, *recursive, registers),
         Op::NewTime(offsets) => namespace::new_time(offsets),
         Op::SetIds { uid, gid } => identity::set_ids(*uid, *gid),
+        Op::BecomeRoot => identity::become_root(),
         Op::Unmount(path) => switch::unmount(path),
         Op::CopyTree(tree) => copy::copy_tree(tree),
         Op::RemoveTree(path) => removal::remove_tree_at(path),
+        Op::OwnEmpty(path) => identity::own_empty(path),
         Op::Mount(mount) => mount::mount(mount, registers),
         Op::SetAside => mount::set_aside(registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),

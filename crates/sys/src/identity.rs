@@ -7,11 +7,12 @@ use crate::registers::Registers;
 use crate::text::Text;
 use crate::{Capabilities, Credentials, Errno, Exec, IdMaps, Privilege, Program, seccomp};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, StatxFlags};
 use rustix::ioctl::{Setter, ioctl};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
 
 /// Writes the maps of the process's own user namespace: one id each. The kernel allows that without privilege once
 /// setgroups(2) is given up.
@@ -110,6 +111,27 @@ pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<(), Errno> {
         },
     )?;
     rustix::thread::set_keep_capabilities(false)
+}
+
+/// Becomes root of the user namespace; other processes of the caller's can look into this one as before.
+pub(crate) fn become_root() -> Result<(), Errno> {
+    set_ids(0, 0)?;
+    crate::prctl::set_dumpable(true)
+}
+
+/// Gives a directory without entries to this process's ids.
+pub(crate) fn own_empty(path: &CStr) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(path, flags, Mode::empty())?;
+    let mut buffer = [MaybeUninit::uninit(); 1024];
+    let mut entries = RawDir::new(&dir, &mut buffer);
+    while let Some(entry) = entries.next() {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(());
+        }
+    }
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    rustix::fs::fchown(&dir, Some(uid), Some(gid))
 }
 
 /// Takes on ids, capabilities and filter, in the only order that the kernel allows.

@@ -56,12 +56,17 @@ pub enum Op {
         /// Group id.
         gid: u32,
     },
+    /// Becomes root of its user namespace, in which it was its maker, so that the files it makes are root's. The maker can still look
+    /// into its directory of /proc.
+    BecomeRoot,
     /// Detaches a mount of the host from this mount namespace, or covers it if that is not allowed.
     Unmount(CString),
     /// Copies a tree of the host; see [`TreeCopy`].
     CopyTree(Box<TreeCopy>),
     /// Removes a directory of the host and everything below it; a missing one is not an error.
     RemoveTree(CString),
+    /// Gives a directory of the host in which nothing is yet to this process's ids. One that has entries stays as it is.
+    OwnEmpty(CString),
     /// Mounts something.
     Mount(Box<MountOp>),
     /// Copies the root that was made last, with everything that is mounted in it, for a later [`Source::Handed`](crate::Source::Handed): another

@@ -92,6 +92,7 @@ mod inspect;
 mod interrupted;
 mod isolation;
 mod joining;
+mod keep_id;
 mod known_lines;
 mod layered;
 mod life;
@@ -219,6 +220,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     habits_podman::TESTS,
     closed::TESTS,
     command_lines::TESTS,
+    keep_id::TESTS,
     known_lines::TESTS,
     reference::TESTS,
     from_docker::TESTS,

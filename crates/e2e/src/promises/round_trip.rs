@@ -39,12 +39,23 @@ pub(super) const TESTS: &[Test] = &[
         &[Need::Root, Need::Program("tar"), Need::Program("mkfs.erofs")],
         |cx| round(cx, "erofs"),
     ),
+    test("round_trip::keep_id_overlay", KEPT, |cx| {
+        keeping_ids(cx, "overlay")
+    }),
+    test("round_trip::keep_id_split", KEPT, |cx| keeping_ids(cx, "split")),
+    test("round_trip::keep_id_reflink", KEPT, |cx| {
+        keeping_ids(cx, "reflink")
+    }),
+    test("round_trip::keep_id_copy", KEPT, |cx| keeping_ids(cx, "copy")),
     test(
         "changes::of_a_running_disk",
         &[Need::Root, Need::Program("mkfs.ext4")],
         running_disk,
     ),
 ];
+
+/// Needs of containers whose caller keeps its id.
+const KEPT: &[Need] = &[Need::Unprivileged, Need::SubIds, Need::Program("tar")];
 
 const NEEDS: &[Need] = &[Need::Program("tar"), Need::ManyIds];
 
@@ -182,10 +193,19 @@ chown 55:66 copied && chmod 4711 copied && touch -d '2001-02-03 04:05:06' dir/ne
 rm pipe && mknod pipe p && chown -h 9:9 dir/link && mkdir emptied && touch emptied/x && rm emptied/x";
 
 fn round(cx: &Context, driver: &str) -> Result<()> {
+    round_of(cx, driver, &[])
+}
+
+/// The owners on disk are others under `keep-id`; what comes out of the container has those that it sees.
+fn keeping_ids(cx: &Context, driver: &str) -> Result<()> {
+    round_of(cx, driver, &["--userns", "keep-id", "-u", "0"])
+}
+
+/// Changes files in a container with these options, and compares it with an ordinary one of the image that is made of it.
+fn round_of(cx: &Context, driver: &str, options: &[&str]) -> Result<()> {
     image(cx)?;
-    let words = [
-        "run", "--driver", driver, "--name", "one", "base:1", "sh", "-c", SCRIPT,
-    ];
+    let words = ["run", "--driver", driver, "--name", "one"];
+    let words = [&words, options, &["base:1", "sh", "-c", SCRIPT]].concat();
     cx.tote(&words).output()?.exits(0)?;
     cx.tote(&["commit", "one", "made:1"]).output()?.exits(0)?;
     let before = tree(cx, "one")?;

@@ -189,16 +189,17 @@ pub(crate) fn bare(config: ContainerConfig) -> ImageConfig {
 fn layer(home: &Home, ingest: &Ingest<'_>, container: &Container) -> Result<Option<Layer>, EngineError> {
     let source = container.source(home)?;
     refuse_host(container, &source)?;
+    let shift = container.shift();
     if source.image_id().is_none() {
         let image = source.dir()?;
-        return add_layer(ingest, |out| pack_tree(container, image, None, out)).map(Some);
+        return add_layer(ingest, |out| pack_tree(container, image, (None, shift), out)).map(Some);
     }
     let mut changes = differences(container, source.dir()?)?.peekable();
     if changes.peek().is_none() {
         return Ok(None);
     }
     let id = container.id.short();
-    add_layer(ingest, |out| pack_differences(id, Box::new(changes), out)).map(Some)
+    add_layer(ingest, |out| pack_differences(id, Box::new(changes), shift, out)).map(Some)
 }
 
 fn describe(config: &mut ImageConfig, container: &Container, options: &CommitOptions, layer: Option<&Layer>) {

@@ -9,7 +9,7 @@ use crate::rootfs::Source;
 use crate::{EngineError, Home, open_store};
 use std::io::Write;
 use std::os::fd::BorrowedFd;
-use tote_archive::Change;
+use tote_archive::{Change, Shift};
 use tote_bundle::Image;
 
 /// Writes the tree of a container: its image with what it changed, without what was mounted. The process must have one thread, and
@@ -26,8 +26,8 @@ pub fn export(home: &Home, wanted: &str, out: impl Write) -> Result<(), EngineEr
     let links = links(home, &container)?;
     let image = source.dir()?;
     match guest {
-        Some(guest) => guest.pass(|changes| Ok(pack_merged(&container, (image, changes, links), out)?)),
-        None => Ok(pack_tree(&container, image, links, out)?),
+        Some(guest) => guest.pass(|changes| Ok(pack_merged(&container, (image, changes, links), None, out)?)),
+        None => Ok(pack_tree(&container, image, (links, container.shift()), out)?),
     }
 }
 
@@ -53,20 +53,21 @@ pub(crate) fn links(home: &Home, container: &Container) -> Result<Option<Links>,
 pub(crate) fn pack_tree(
     container: &Container,
     image: BorrowedFd<'_>,
-    links: Option<Links>,
+    (links, shift): (Option<Links>, Option<Shift>),
     out: impl Write,
 ) -> Result<(), ContainerError> {
     let changes = changes(differences(container, image)?);
-    pack_merged(container, (image, changes, links), out)
+    pack_merged(container, (image, changes, links), shift, out)
 }
 
 fn pack_merged(
     container: &Container,
     (image, changes, links): (BorrowedFd<'_>, Changes, Option<Links>),
+    shift: Option<Shift>,
     out: impl Write,
 ) -> Result<(), ContainerError> {
     let id = container.id.short();
-    let mut pack = Pack::new(id, out);
+    let mut pack = Pack::new(id, out).shifted(shift);
     for found in Merged::new(image, changes, links) {
         let (entry, content) = found.map_err(|source| walk_failed(id, source))?;
         pack.add(&Change::Add(entry), content)?;

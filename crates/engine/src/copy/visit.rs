@@ -10,7 +10,7 @@ use crate::user::{Ids, ids};
 use crate::{EngineError, Home, covered, facts, spec, storage, volume};
 use rustix::fd::OwnedFd;
 use rustix::process::{Signal, pidfd_send_signal};
-use tote_bundle::{ImageConfig, RunOptions};
+use tote_bundle::{ImageConfig, KeptIds, RunOptions, UsernsMode};
 use tote_runtime::Creation;
 use tote_sandbox::{DeviceNodes, Joins, Lifetime, MapOrigin, Plan, Request};
 use tote_spec::{Linux, NamespaceType, Spec};
@@ -42,6 +42,13 @@ impl Visit {
         let container = &entry.container;
         let mut options = container.run_options()?;
         options.keep_mounts_only();
+        if let Some((uid, gid)) = entry.state.kept_ids {
+            // Also where it was in another container's user namespace.
+            options.userns = UsernsMode::KeepId(KeptIds {
+                uid: Some(uid),
+                gid: Some(gid),
+            });
+        }
         let image = container.source()?;
         let source = Source::open(home, &image)?;
         let config = source.config();
@@ -129,7 +136,7 @@ fn plan(
     let files = covered::files(home, (id, ids), &mut spec, (options, &peers, &[]), has_run)?;
     strip(&mut spec);
     let attach_point = home.attach_point();
-    let facts = facts::facts(home, options, &spec, None, DeviceNodes::Mounted);
+    let facts = facts::facts(home, options, &spec, None, DeviceNodes::Mounted, ids);
     let request = Request {
         files: if has_run { &[] } else { &files },
         fill: &volume::to_fill(options, config, &spec)?,

@@ -7,6 +7,7 @@ use crate::{EngineError, Home};
 use rustix::io::Errno;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use tote_archive::Shift;
 use tote_bundle::{ContainerId, Image};
 use tote_spec::Spec;
 
@@ -50,9 +51,19 @@ impl Container {
         self.entry.container.source()
     }
 
-    /// Its image, open.
+    /// Its image, open, with the owners of the container's own files.
     pub fn source(&self, home: &Home) -> Result<Source, EngineError> {
-        Source::open(home, &self.image()?)
+        let mut source = Source::open(home, &self.image()?)?;
+        if let Some(shift) = self.shift() {
+            source.shift(home, shift)?;
+        }
+        Ok(source)
+    }
+
+    /// Where its files have other owners on disk than it sees.
+    pub fn shift(&self) -> Option<Shift> {
+        let (uid, gid) = self.entry.state.kept_ids?;
+        Shift::keeping(uid, gid)
     }
 
     /// Mount points in it, below which no file is the container's own. The copies of split are mounts with own files.

@@ -328,7 +328,7 @@ pub fn answer(asked: &[u8], disks: Disks) -> Result<(), String> {
     match asked.what {
         What::List => list(changes, out),
         What::Layer { .. } => {
-            pack_differences(&asked.id, Box::new(changes), out).map_err(|error| tote_sys::chain(&error))
+            pack_differences(&asked.id, Box::new(changes), None, out).map_err(|error| tote_sys::chain(&error))
         }
     }
 }

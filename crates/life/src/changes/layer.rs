@@ -5,7 +5,7 @@ use super::differences::{Differences, walk_failed};
 use crate::EngineError;
 use std::error::Error;
 use std::io::{BufWriter, ErrorKind, PipeWriter, Read, Write};
-use tote_archive::{Change, Kind, Writer};
+use tote_archive::{Change, Kind, Shift, Writer};
 use tote_store::{Ingest, Layer, Limits};
 
 /// Size of a pipe in bytes.
@@ -16,6 +16,7 @@ const BUFFER: usize = 64 << 10;
 pub struct Pack<W: Write> {
     writer: Writer<W>,
     container: String,
+    shift: Option<Shift>,
 }
 
 impl<W: Write> Pack<W> {
@@ -24,7 +25,16 @@ impl<W: Write> Pack<W> {
         Self {
             writer: Writer::new(out),
             container: container.to_owned(),
+            shift: None,
         }
+    }
+
+    /// Takes the owners of what is added for those of a container whose caller keeps these ids, and packs the ones that
+    /// the container sees.
+    #[must_use]
+    pub fn shifted(mut self, shift: Option<Shift>) -> Self {
+        self.shift = shift;
+        self
     }
 
     fn failed(&self, source: tote_archive::WriteError) -> ContainerError {
@@ -36,7 +46,14 @@ impl<W: Write> Pack<W> {
 
     /// Adds a change, with the content of the file that it may be.
     pub fn add(&mut self, change: &Change, content: Option<impl Read>) -> Result<(), ContainerError> {
-        let written = self.writer.change(change);
+        let written = match (self.shift, change) {
+            (Some(shift), Change::Add(entry)) => {
+                let mut entry = entry.clone();
+                shift.restore(&mut entry);
+                self.writer.change(&Change::Add(entry))
+            }
+            _ => self.writer.change(change),
+        };
         written.map_err(|source| self.failed(source))?;
         if let (Change::Add(entry), Some(content)) = (change, content)
             && let Kind::File { size } = entry.kind
@@ -69,9 +86,10 @@ impl<W: Write> Pack<W> {
 pub fn pack_differences(
     container: &str,
     differences: Differences,
+    shift: Option<Shift>,
     out: impl Write,
 ) -> Result<(), ContainerError> {
-    let mut pack = Pack::new(container, out);
+    let mut pack = Pack::new(container, out).shifted(shift);
     for found in differences {
         let found = found.map_err(|source| walk_failed(container, source))?;
         pack.add(&found.change, found.content)?;

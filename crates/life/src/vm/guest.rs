@@ -147,6 +147,7 @@ fn root(options: &RunOptions) -> Root {
         },
         binds: Vec::new(),
         private: false,
+        nosuid: false,
     }
 }
 
@@ -183,6 +184,7 @@ pub(crate) fn facts() -> Facts<'static> {
         setgroups: true,
         own_executable: None,
         privileged: true,
+        becomes_root: false,
         security_module: SecurityModule::None,
     }
 }

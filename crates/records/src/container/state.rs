@@ -119,6 +119,10 @@ pub struct State {
     /// Paths of the image of which the container had writable copies, under the split driver.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
+    /// User and group that the caller is in its user namespace in place of root, where that is not so: its files on disk have
+    /// owners accordingly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_ids: Option<(u32, u32)>,
     /// Health of the container, if it has a health check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,

@@ -165,6 +165,7 @@ impl Bundle {
                 device_nodes: DeviceNodes::Ruled,
                 own_executable: None,
                 privileged: true,
+                becomes_root: false,
                 security_module: SecurityModule::None,
             },
         };

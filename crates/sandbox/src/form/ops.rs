@@ -70,6 +70,8 @@ choice!(Op {
     57 Park(park),
     58 Exec(exec),
     59 DieOfSignals,
+    60 OwnEmpty(path),
+    61 BecomeRoot,
 });
 
 record!(IdMaps { uid, gid });

@@ -10,6 +10,7 @@ mod layers;
 mod nodes;
 mod older;
 mod sharing;
+mod shifted;
 mod sweep;
 mod trees;
 
