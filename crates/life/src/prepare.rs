@@ -139,6 +139,7 @@ fn build(
         config,
         environment: &|name| std::env::var(name).ok(),
         kept,
+        roots_files: true,
         init: &init,
         purpose,
         files: &crate::making::no_files,

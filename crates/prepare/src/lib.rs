@@ -25,6 +25,7 @@ pub mod pause;
 pub mod peer;
 pub mod prepared;
 pub mod processors;
+mod progress;
 mod request;
 pub mod rootfs;
 pub mod secret;

@@ -54,6 +54,8 @@ pub struct Making<'a> {
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// Whether it has a life of its own.
     pub kept: bool,
+    /// Whether its files have the owners of [`Container::roots_files`].
+    pub roots_files: bool,
     /// Descriptors and settings of the host's init.
     pub init: &'a HostInit,
     /// Purpose of the preparation.
@@ -79,6 +81,7 @@ impl<'a> Making<'a> {
             config,
             environment: &|_| None,
             kept: true,
+            roots_files: container.roots_files,
             init,
             purpose: Purpose::Later,
             files: &no_files,
@@ -253,6 +256,9 @@ impl Making<'_> {
         let (config, environment) = (&self.config, self.environment);
         let mut spec = spec::make(home.caller, id, asked, config, ids, environment, volumes)?;
         ids.join(&spec, home.caller)?;
+        if !self.roots_files {
+            ids.shift = None;
+        }
         let ids = &*ids;
         if self.purpose != Purpose::Plan {
             volume::treat(home, id, (asked.0, ids), &mut spec)?;

@@ -1,6 +1,7 @@
 //! An image becomes a root.
 
 use crate::apart::{among_owners, read_among_owners};
+use crate::progress::Progress;
 use crate::{EngineError, Home, ImageFault, MachineError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -188,7 +189,9 @@ impl Stored {
         }
         let make = || {
             let store = tote_images::open_store(home)?;
-            Ok::<_, EngineError>(store.shift(&store.image(&self.id)?, &shifted, shift)?)
+            let progress = Progress::of("files of the image get their owners for keep-id");
+            let tell = |done, of| progress.tell(done, of);
+            Ok::<_, EngineError>(store.shift(&store.image(&self.id)?, &shifted, shift, &tell)?)
         };
         if tote_images::has_ids(home) {
             make()?;

@@ -7,7 +7,8 @@ use rustix::fs::{Mode, OFlags};
 use tote_cgroup::Cgroup;
 use tote_sandbox::{Errand, Idmap, Plan, Tree};
 use tote_sys::{
-    Ancestry, Birth, Child, ComingNetwork, DeviceNode, Errno, Event, Parcel, Sealing, Way, best_effort, birth,
+    Ancestry, Birth, Child, ComingNetwork, DeviceNode, Errno, Event, Op, Parcel, Sealing, Way, best_effort,
+    birth,
 };
 
 /// Input of the errands.
@@ -30,7 +31,7 @@ impl Errands<'_> {
         &self,
         errand: &Errand,
         child: &Child,
-        cgroup: &mut Option<Cgroup>,
+        (cgroup, owner): (&mut Option<Cgroup>, &mut Option<OwnedFd>),
         made: &mut Made,
         warn: &mut dyn FnMut(String),
     ) -> Result<(), RuntimeError> {
@@ -38,6 +39,11 @@ impl Errands<'_> {
             Errand::Maps => {
                 if let Some(maps) = self.maps {
                     maps.write(child.pid)?;
+                }
+                // Behind its gate the process becomes root, and while it does that, the kernel lets no other process look into it: one
+                // that wants its namespace then, by its number or its pidfd, is refused now and then.
+                if self.plan.ops.iter().any(|op| matches!(op, Op::BecomeRoot)) {
+                    *owner = Some(user_namespace_of(child)?);
                 }
             }
             Errand::Idmap => made.idmap = Some(idmap()?),
@@ -48,7 +54,9 @@ impl Errands<'_> {
             }
             Errand::Node(node) => made.tree = Some(make_node(node)?),
             Errand::NetDevices(path) => move_net_devices(self.plan, path)?,
-            Errand::Network => made.network = Some(make_network(self.plan, child, self.network)?),
+            Errand::Network => {
+                made.network = Some(make_network(self.plan, (child, owner.as_ref()), self.network)?)
+            }
             Errand::Cgroup => self.open_cgroup(cgroup, made, warn)?,
             Errand::Watch => made.root = Some(watched_root(child, self.plan, warn)?),
             Errand::Record | Errand::Hooks => {}
@@ -134,17 +142,22 @@ pub fn set_oom_score(pid: u32, score: i32) -> Result<(), RuntimeError> {
         .map_err(|error| RuntimeError::Errand(ErrandError::OomScore(error)))
 }
 
+/// Opens the user namespace of a process that waits at a gate.
+fn user_namespace_of(child: &Child) -> Result<OwnedFd, RuntimeError> {
+    let path = format!("/proc/{}/ns/user", child.pid);
+    let opened = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    opened.map_err(|errno| ErrandError::Network(errno).into())
+}
+
 /// Makes the network namespace of a plan, or takes the one that has been begun, moves the plan's devices into it, and
-/// makes the plan's links.
-///
-/// # Errors
-/// `ErrandError::Network`, `ErrandError::NetDevice` and `ErrandError::Link`.
-pub fn make_network(
+/// makes the plan's links. Its owner is a user namespace that is open already, or else that of the process.
+fn make_network(
     plan: &Plan,
-    child: &Child,
+    (child, opened): (&Child, Option<&OwnedFd>),
     coming: Option<&ComingNetwork>,
 ) -> Result<OwnedFd, RuntimeError> {
-    let owner = plan.has_user_namespace().then_some(&child.pidfd);
+    let of_process = plan.has_user_namespace().then_some(&child.pidfd);
+    let owner = plan.user_namespace.as_ref().or(opened).or(of_process);
     let network = match coming.and_then(ComingNetwork::take) {
         Some(network) => network,
         // If it could not be made in advance, this attempt returns the reason.

@@ -43,7 +43,7 @@ pub use attend::{Attendance, attend, attend_or_leave};
 pub use caller_signals::Insistence;
 pub use cgroup::{create as create_cgroup, filter_devices};
 pub use create::{Created, Creation, Witness, create, create_alone, start};
-pub use errand::{ancestry, make_network, move_net_devices, open_tree, set_oom_score};
+pub use errand::{ancestry, move_net_devices, open_tree, set_oom_score};
 pub use error::{ErrandError, Refusal, RuntimeError};
 pub use exec::{Entry, Reception, exec, exec_beside};
 pub use foreground::{Foreground, may_be_left, run};

@@ -3,6 +3,7 @@
 use crate::errand::{self, Errands, Made};
 use crate::{Refusal, RuntimeError};
 use rustix::event::{PollFd, PollFlags};
+use rustix::fd::OwnedFd;
 use tote_cgroup::Cgroup;
 use tote_sandbox::Errand;
 use tote_sys::{Child, Errno, Event, Sealing, Wait, Way};
@@ -12,6 +13,8 @@ pub(crate) struct Newborn<'a> {
     pub(crate) errands: Errands<'a>,
     pub(crate) child: Option<Child>,
     pub(crate) cgroup: Option<Cgroup>,
+    /// Its user namespace, where that has to be opened before the process goes on.
+    owner: Option<OwnedFd>,
     /// Number of gates that were open at the birth.
     opened: usize,
     /// True if the process has yet to name its descendant. It does so once: afterwards others could send such an event.
@@ -34,6 +37,7 @@ impl<'a> Newborn<'a> {
             errands,
             child: None,
             cgroup: None,
+            owner: None,
             opened: 0,
             descends: errands.plan.descends(),
         }
@@ -95,7 +99,8 @@ impl<'a> Newborn<'a> {
         for errand in errands {
             let child = self.child.as_ref().ok_or(RuntimeError::Ended)?;
             let own = self.errands;
-            own.run(errand, child, &mut self.cgroup, &mut made, attendant.warn())?;
+            let kept = (&mut self.cgroup, &mut self.owner);
+            own.run(errand, child, kept, &mut made, attendant.warn())?;
             attendant.attend(errand, self, &made)?;
         }
         Ok(made)

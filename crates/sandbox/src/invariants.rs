@@ -1,7 +1,7 @@
 //! Rules that hold for every plan: no process that another one may see or trace has, or waits with, more than its program will have.
 
 use crate::capability::SYS_ADMIN;
-use crate::plan::{Plan, is_switch};
+use crate::plan::{Errand, Plan, is_switch};
 use crate::privilege::{lets_through, may_descend, may_split};
 use crate::wait::{PARK, START};
 use std::fmt;
@@ -35,6 +35,7 @@ impl Plan {
             let rule = "a plan ends with its program";
             return Err(Broken { op, rule });
         }
+        self.is_open_before_it_is_closed()?;
         for (place, op) in self.ops.iter().enumerate() {
             if let Some(moment) = Moment::of(op) {
                 self.has_nothing_to_spare(place, moment)
@@ -42,6 +43,21 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// While a process becomes root of its user namespace, the kernel lets no other process look into it. Its parent makes the network namespace at
+    /// that time, and so has to know the owner of that before.
+    fn is_open_before_it_is_closed(&self) -> Result<(), Broken> {
+        let becomes_root = self.ops.iter().position(|op| matches!(op, Op::BecomeRoot));
+        let errands = || self.gates.iter().flatten();
+        let is_known = || self.user_namespace.is_some() || errands().any(|errand| *errand == Errand::Maps);
+        match becomes_root {
+            Some(op) if errands().any(|errand| *errand == Errand::Network) && !is_known() => {
+                let rule = "its user namespace is open before it becomes root";
+                Err(Broken { op, rule })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Calls of a wait for a program.

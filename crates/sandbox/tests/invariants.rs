@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, Joins, Lifecycle, Lifetime, MapOrigin, Newcomer, Plan, Request, Root,
-    SecurityModule, Stdin, clone_flag, enter, plan,
+    CgroupView, DeviceNodes, Errand, Facts, Joins, Lifecycle, Lifetime, MapOrigin, Newcomer, Plan, Request,
+    Root, SecurityModule, Stdin, clone_flag, enter, plan,
 };
 use tote_spec::{NamespaceType, Spec};
 use tote_sys::Op;
@@ -316,4 +316,44 @@ fn what_is_kept_until_after_the_wait_needs_a_reason() {
         },
     );
     assert_eq!(rule(&busy), "nothing else is left to do");
+}
+
+/// The parent opens the user namespace when it writes the maps, before the process becomes root there and cannot be looked into for a
+/// moment; one that is joined is open already.
+#[test]
+fn the_owner_of_a_network_is_known_before_the_process_becomes_root() {
+    let text = r#"{"ociVersion": "1.2.0", "root": {"path": "rootfs"}, "process": {"user": {"uid": 0, "gid": 0}, "cwd": "/", "args": ["x"]},
+        "linux": {"namespaces": [{"type": "user"}, {"type": "mount"}, {"type": "network"}],
+            "uidMappings": [{"containerID": 0, "hostID": 1000, "size": 1}], "gidMappings": [{"containerID": 0, "hostID": 1000, "size": 1}]}}"#;
+    let spec = Spec::parse(text).unwrap();
+    let facts = Facts {
+        becomes_root: true,
+        privileged: false,
+        ..facts(false)
+    };
+    let planned = |id_mapping| {
+        let request = Request {
+            id_mapping,
+            ..Request::bare(&spec, Path::new("/run/attach"), facts)
+        };
+        plan(&request, Root::Bind("/bundle/rootfs".into()), Joins::default()).unwrap()
+    };
+    let mut made = planned(MapOrigin::ByParent);
+    assert!(
+        made.gates
+            .iter()
+            .flatten()
+            .any(|errand| *errand == Errand::Network)
+    );
+    assert_eq!(made.invariants(), Ok(()), "{made}");
+    made.gates
+        .iter_mut()
+        .for_each(|errands| errands.retain(|errand| *errand != Errand::Maps));
+    let rule = made.invariants().unwrap_err().rule;
+    assert_eq!(
+        rule, "its user namespace is open before it becomes root",
+        "{made}"
+    );
+    made.user_namespace = Some(null());
+    assert_eq!(made.invariants(), Ok(()), "{made}");
 }

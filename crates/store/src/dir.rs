@@ -153,6 +153,14 @@ impl Dir {
         self.stat(name).is_ok()
     }
 
+    /// Returns the bytes that a file has on disk.
+    pub(crate) fn space(&self, name: &str) -> u64 {
+        // absence: an object that a sweep has just removed counts as 0
+        let blocks = self.stat(name).map_or(0, |stat| stat.st_blocks);
+        // stat(2) counts in units of 512 bytes, whatever the file system's block size.
+        u64::try_from(blocks).unwrap_or_default() * 512
+    }
+
     /// Asks whether an entry exists.
     ///
     /// # Errors

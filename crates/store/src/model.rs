@@ -317,6 +317,15 @@ impl Model {
         })
     }
 
+    /// Iterates over the contents of the files, once for each file, however many names it has.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Key> {
+        let named = self.inodes.iter().zip(self.name_counts());
+        named.filter_map(|(inode, names)| match &inode.node {
+            Node::File { key, .. } if names > 0 => Some(key),
+            _ => None,
+        })
+    }
+
     /// Iterates over the inodes in the same order, once for each name. For many inodes, building paths would take
     /// longer than the rest.
     pub(crate) fn inodes(&self) -> impl Iterator<Item = &Inode> {

@@ -11,6 +11,7 @@
 use crate::StoreError;
 use crate::crew;
 use crate::dir::Dir;
+use crate::error::is_gone;
 use crate::fault::step;
 use crate::inodes::{self, EmptyFiles, Numbers, Place};
 use crate::key::{Attributes, Key};
@@ -24,6 +25,7 @@ use crate::tree::{Files, Site};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tote_archive::{EntryPath, Shift};
 use tote_sys::best_effort;
 
@@ -88,19 +90,27 @@ impl Tree {
 }
 
 impl Store {
-    /// Makes such a tree of an image, unless an earlier command has made it.
+    /// Makes such a tree of an image, unless an earlier command has made it. Any of several threads tells how many files have been made,
+    /// and of how many.
     ///
     /// # Errors
     /// [`StoreError`]; [`StoreError::Owner`] where the image has a file of an owner for whom the ranges of ids have no number.
-    pub fn shift(&self, image: &Image, shifted: &Shifted, shift: Shift) -> Result<(), StoreError> {
+    pub fn shift(
+        &self,
+        image: &Image,
+        shifted: &Shifted,
+        shift: Shift,
+        tell: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<(), StoreError> {
         let name = shifted.path.file_name().unwrap_or_default().to_string_lossy();
         self.add_to_tree(image, &name, |_, dir, mut model| {
             self.check_objects(image, &model)?;
             model.shift(shift);
             let (root, unfinished) = dir.make_unfinished()?;
+            let count = Count::of(&model, tell);
             let made = match &shifted.own_inodes {
-                Some(own) => self.fill_empty(&root, &model, (own, dir)),
-                None => self.fill(&root, &model, &CopiedFiles(&self.objects)),
+                Some(own) => self.fill_empty(&root, &model, (own, dir), &count),
+                None => self.fill(&root, &model, &count.of_each(CopiedFiles(&self.objects))),
             };
             let named = made.and_then(|()| {
                 let named = dir.rename(&unfinished, dir, &name);
@@ -118,13 +128,14 @@ impl Store {
         root: &Dir,
         model: &Model,
         (own, dir): (&OwnInodes, &Dir),
+        count: &Count<'_>,
     ) -> Result<(), StoreError> {
         let numbers = match own.place(dir.path()) {
             Place::Contents => Some(Numbers::of(model)),
             Place::Objects => None,
         };
         let files = EmptyFiles::new(&self.objects, root, numbers.as_ref(), own.rights);
-        self.fill(root, model, &files)
+        self.fill(root, model, &count.of_each(files))
     }
 
     /// Makes the files of a tree, by several threads.
@@ -134,6 +145,16 @@ impl Store {
         divided.begin(&site)?;
         crew::for_each(&divided.parts, |part| part.make(&site, &mut files.clone()))?;
         divided.finish(&site)
+    }
+
+    /// Returns how many copies of the image's files such trees have, each with all of them. A tree that is not there has none.
+    pub(crate) fn copies_of(&self, image: &Image) -> Result<u64, StoreError> {
+        let chain = self.tree_name(image)?;
+        let names = match self.trees.enter(&chain).and_then(|dir| dir.names()) {
+            Err(error) if error.errno().is_some_and(is_gone) => return Ok(0),
+            names => names?,
+        };
+        Ok(names.iter().map(|name| u64::from(name.starts_with(COPIES))).sum())
     }
 
     /// Returns the path of an entry of such a tree that is not as it was made. Its owners are not looked at, and neither are those
@@ -152,6 +173,50 @@ impl Store {
             }
         }
         Ok(None)
+    }
+}
+
+/// The number of files that have been made.
+struct Count<'a> {
+    made: AtomicUsize,
+    of: usize,
+    tell: &'a (dyn Fn(usize, usize) + Sync),
+}
+
+impl<'a> Count<'a> {
+    fn of(model: &Model, tell: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
+        Self {
+            made: AtomicUsize::new(0),
+            of: model.files().count(),
+            tell,
+        }
+    }
+
+    fn of_each<F>(&self, files: F) -> Counted<'_, F> {
+        Counted { files, count: self }
+    }
+}
+
+/// A maker of files that counts them.
+#[derive(Clone)]
+struct Counted<'a, F> {
+    files: F,
+    count: &'a Count<'a>,
+}
+
+impl<F: Files> Files for Counted<'_, F> {
+    fn make(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        content: (&Key, u64),
+        attributes: &Attributes,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        self.files.make(dir, name, content, attributes, path)?;
+        let made = self.count.made.fetch_add(1, Ordering::Relaxed) + 1;
+        (self.count.tell)(made, self.count.of);
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@ use crate::error::or_damaged;
 use crate::key::Key;
 use crate::layer::{self, Stored};
 use crate::store::Store;
+use crate::stored_image::Image;
 use std::collections::{HashMap, HashSet};
 use tote_image::Digest;
 
@@ -20,8 +21,8 @@ pub struct Usage {
     /// Bytes that the layers would take, each layer once and every file with its whole length, as in an engine that
     /// keeps layers apart.
     pub layered: u64,
-    /// Bytes on disk: every file once, and once more for each further inode of it in an image, if the file system
-    /// cannot share its blocks.
+    /// Bytes on disk: every file once, and once more for each further inode of it in an image and for each copy with other owners,
+    /// if the file system cannot share its blocks.
     pub stored: u64,
     /// Bytes among them that belong to images in use.
     pub active: u64,
@@ -100,14 +101,69 @@ impl Store {
             usage.images.push(part);
         }
         usage.active = active.iter().filter_map(|key| space.get(key)).sum();
+        self.add_copies(&images, in_use, &mut usage)?;
         Ok(usage)
+    }
+
+    /// Adds the copies of files that images have for other owners. Images of the same layers have them together.
+    fn add_copies(
+        &self,
+        images: &[Image],
+        in_use: &dyn Fn(&Digest) -> bool,
+        usage: &mut Usage,
+    ) -> Result<(), StoreError> {
+        if self.copies_are_free() {
+            return Ok(());
+        }
+        let mut trees: HashMap<&[Digest], Vec<&Image>> = HashMap::new();
+        for image in images {
+            trees.entry(image.layers()).or_default().push(image);
+        }
+        for sharers in trees.values() {
+            let space = self.space_of_copies(sharers[0])?;
+            usage.stored += space;
+            if sharers.iter().any(|image| in_use(&image.id)) {
+                usage.active += space;
+            }
+            for part in &mut usage.images {
+                match sharers[..] {
+                    [image] if image.id == part.id => part.unique += space,
+                    [_] => {}
+                    _ if sharers.iter().any(|image| image.id == part.id) => part.shared += space,
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes of all copies of an image's files.
+    fn space_of_copies(&self, image: &Image) -> Result<u64, StoreError> {
+        let copies = self.copies_of(image)?;
+        if copies == 0 {
+            return Ok(0);
+        }
+        // A lost layer counts as empty, as above.
+        let model = match self.model(image) {
+            Err(StoreError::NoLayer(_)) => None,
+            model => or_damaged(model)?,
+        };
+        let Some(model) = model else {
+            return Ok(0);
+        };
+        let of_all = model.files().map(|key| self.objects.dir.space(&key.name(0)));
+        Ok(of_all.sum::<u64>() * copies)
+    }
+
+    /// True on file systems where copies share their blocks.
+    fn copies_are_free(&self) -> bool {
+        rustix::fs::fstatfs(&self.objects.dir)
+            .is_ok_and(|stat| matches!(u64::try_from(stat.f_type), Ok(BTRFS | XFS)))
     }
 
     /// Returns the bytes of each of these objects on disk, its further copies included.
     fn space_of(&self, needed: &HashMap<Key, u64>) -> Result<HashMap<Key, u64>, StoreError> {
-        // On these file systems, copies share their blocks.
-        let copies_are_free = rustix::fs::fstatfs(&self.objects.dir)
-            .is_ok_and(|stat| matches!(u64::try_from(stat.f_type), Ok(BTRFS | XFS)));
+        let copies_are_free = self.copies_are_free();
         let mut space: HashMap<Key, u64> = HashMap::new();
         for shard in self.objects.dir.names()? {
             if shard.starts_with('.') {
@@ -124,10 +180,7 @@ impl Store {
                 if !needed.contains_key(&key) || copy > 0 && copies_are_free {
                     continue;
                 }
-                // absence: an object that a sweep has just removed counts as 0
-                let blocks = dir.stat(&name).map_or(0, |stat| stat.st_blocks);
-                // stat(2) counts in units of 512 bytes, whatever the file system's block size.
-                *space.entry(key).or_default() += u64::try_from(blocks).unwrap_or_default() * 512;
+                *space.entry(key).or_default() += dir.space(&name);
             }
         }
         Ok(space)

@@ -21,6 +21,12 @@ pub(super) fn store(view: &View<'_>, found: &mut Vec<String>) {
             found.push(format!("{dir}/{name}: is half made"));
         }
     }
+    for tree in view.tree.children("store/trees") {
+        let dir = format!("store/trees/{tree}");
+        for part in view.tree.children(&dir).filter(|part| part.starts_with('.')) {
+            found.push(format!("{dir}/{part}: is half made"));
+        }
+    }
     names(view, found);
     let mut needed: BTreeSet<String> = super::graph::layers(view).into_iter().collect();
     for id in view

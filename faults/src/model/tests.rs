@@ -202,3 +202,22 @@ fn moments_are_compared() {
         ]
     );
 }
+
+/// An image gets the owners for `keep-id` with the first start that needs them, whole or not at all.
+#[test]
+fn parts_of_trees_come_whole() {
+    let lease = ("store/trees/T/lease", "");
+    for (part, line) in [
+        ("inodes-1000-100", None),
+        ("root-1-2", None),
+        ("other", Some("store/trees/T/other: is new")),
+    ] {
+        let path = format!("store/trees/T/{part}");
+        let changed = difference(&tree(&[lease]), &tree(&[lease, (&path, "")]));
+        assert_eq!(changed, line.into_iter().collect::<Vec<_>>());
+    }
+    assert_eq!(
+        found(&[lease, ("store/trees/T/.new-1-2", "")], &[]),
+        ["store/trees/T/.new-1-2: is half made"]
+    );
+}

@@ -113,21 +113,16 @@ impl Tree {
 /// True for directories whose content the model leaves out.
 fn is_content(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
-    // Trees with the owners of `keep-id` are called after these.
-    let shifted = |part: &str| part.starts_with("inodes-") || part.starts_with("root-");
-    if let ["store", "trees", _, part] = parts[..]
-        && shifted(part)
-    {
-        return true;
+    match parts[..] {
+        ["store", "trees", _, part] => matches!(part, "root" | "inodes" | "contents") || has_owners(part),
+        ["host", _, "root"] | ["containers", _, "work"] | ["build", "hashes"] | ["mounts", _] => true,
+        _ => false,
     }
-    matches!(
-        parts[..],
-        ["store", "trees", _, "root" | "inodes" | "contents"]
-            | ["host", _, "root"]
-            | ["containers", _, "work"]
-            | ["build", "hashes"]
-            | ["mounts", _]
-    )
+}
+
+/// True for the part of a tree that has the owners for `keep-id`, whose ids are in its name.
+fn has_owners(part: &str) -> bool {
+    part.starts_with("inodes-") || part.starts_with("root-")
 }
 
 fn look(path: &Path) -> io::Result<Entry> {
@@ -234,6 +229,7 @@ fn comes_and_goes(path: &str) -> bool {
             path != "store/garbage"
         }
         ["store", "trees", _, "lease"] | ["store", "layers", _, "known"] => true,
+        ["store", "trees", _, part] => has_owners(part),
         ["networks", ".lock" | ".members" | ".filter" | ".warned"] | ["networks", _, "names" | "called"] => {
             true
         }

@@ -185,7 +185,7 @@ By default root's containers have no user namespace, and root in another user's 
 `host`
 : no user namespace for root; for others as by default
 `keep-id`
-: the same id inside as outside, or with `keep-id:uid=ID,gid=ID` these; for root as by default
+: the same id inside as outside, or with `keep-id:uid=ID,gid=ID` these, and root's files of an image are root's; for root as by default
 `remap`
 : root inside is an unprivileged user outside, always the same
 `auto`

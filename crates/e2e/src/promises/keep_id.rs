@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-const NEEDS: &[Need] = &[Need::Unprivileged, Need::SubIds, Need::Program("tar")];
+pub(super) const NEEDS: &[Need] = &[Need::Unprivileged, Need::SubIds, Need::Program("tar")];
 
 /// The kernel shows empty files with their contents to users.
 const SHARED: &[Need] = &[
@@ -43,10 +43,11 @@ pub(super) const TESTS: &[Test] = &[
 const KEEP: [&str; 2] = ["--userns", "keep-id"];
 
 /// Imports an image with a user besides root, and a program that makes root of each user who executes it.
-fn image(cx: &Context, name: &str) -> Result<()> {
+pub(super) fn image(cx: &Context, name: &str) -> Result<()> {
     let (dir, _) = cx.own_rootfs(name)?;
     fs::copy(dir.join("bin/probe"), dir.join("bin/sudo"))?;
     fs::set_permissions(dir.join("bin/sudo"), fs::Permissions::from_mode(0o4755))?;
+    fs::write(dir.join("etc/sudoers"), "ALL\n")?;
     let large = vec![b'x'; 3 << 20];
     fs::write(dir.join("etc/large"), large)?;
     let archive = super::stored::pack(cx, &dir, name)?;
@@ -59,19 +60,19 @@ fn image(cx: &Context, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn ids() -> (u32, u32) {
+pub(super) fn ids() -> (u32, u32) {
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     (uid.as_raw(), gid.as_raw())
 }
 
-fn run(cx: &Context, options: &[&str], script: &str) -> Result<crate::output::Output> {
+pub(super) fn run(cx: &Context, options: &[&str], script: &str) -> Result<crate::output::Output> {
     cx.run(&[&KEEP[..], options, &["i", "sh", "-c", script]].concat())
 }
 
 /// Prints the owners of root's files, then those of the image's users.
-const LOOK: &str =
+pub(super) const LOOK: &str =
     "stat -c %u:%g / /etc /etc/passwd /bin/sudo /home/u /home/u/f | tr '\\n' ' '; stat -c '%a %h' /bin/sudo";
-const SEEN: &str = "0:0 0:0 0:0 0:0 1234:2345 1:2 4755 1\n";
+pub(super) const SEEN: &str = "0:0 0:0 0:0 0:0 1234:2345 1:2 4755 1\n";
 
 fn owners(cx: &Context) -> Result<()> {
     image(cx, "i")?;
@@ -291,10 +292,15 @@ fn committed(cx: &Context) -> Result<()> {
 }
 
 /// Directories of the only tree of the store that has such parts, by the beginning of their names.
-fn parts(cx: &Context, beginning: &str) -> Result<Vec<PathBuf>> {
+pub(super) fn parts(cx: &Context, beginning: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for tree in fs::read_dir(cx.root().join("store/trees"))? {
-        for part in fs::read_dir(tree?.path())? {
+        let tree = tree?;
+        // Locks, and trees that are being made.
+        if tree.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        for part in fs::read_dir(tree.path())? {
             let part = part?;
             if part.file_name().to_string_lossy().starts_with(beginning) {
                 found.push(part.path());

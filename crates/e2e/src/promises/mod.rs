@@ -93,6 +93,7 @@ mod interrupted;
 mod isolation;
 mod joining;
 mod keep_id;
+mod keep_id_trees;
 mod known_lines;
 mod layered;
 mod life;
@@ -221,6 +222,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     closed::TESTS,
     command_lines::TESTS,
     keep_id::TESTS,
+    keep_id_trees::TESTS,
     known_lines::TESTS,
     reference::TESTS,
     from_docker::TESTS,

@@ -52,7 +52,10 @@ impl Visit {
         let image = container.source()?;
         let source = Source::open(home, &image)?;
         let config = source.config();
-        let ids = ids(&options, &config, &image, &source, home)?;
+        let mut ids = ids(&options, &config, &image, &source, home)?;
+        if !container.roots_files {
+            ids.shift = None;
+        }
         let asked = (&options, &config, &ids);
         let (plan, writable, _beside) = plan(home, entry, &source, asked)?;
         if !writable.is_empty() && entry.state.writable != writable {

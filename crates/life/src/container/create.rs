@@ -317,6 +317,7 @@ impl Recorded {
             pod: options.pod.clone(),
             driver: options.driver.clone(),
             rm: options.rm,
+            roots_files: true,
         })
     }
 }

@@ -152,7 +152,7 @@ impl<'a> Watcher<'a> {
         let (mut next, mut wait, mut restarts) = (prepared, None, 0);
         loop {
             let container = next.entry.container.clone();
-            let finished_before = next.entry.state.finished_at;
+            let unborn = unborn(&next.entry.state);
             let endpoints = next.entry.state.networks.clone();
             let Some(claim) = next.claim.take() else {
                 return 125;
@@ -178,9 +178,8 @@ impl<'a> Watcher<'a> {
                 Err(error) => {
                     self.leave_networks(&endpoints);
                     let before = State {
-                        finished_at: finished_before,
                         restart_count: restarts,
-                        ..State::default()
+                        ..unborn
                     };
                     let state = note_failure(self.home, &container, before, &error);
                     had_room = !error.is_full();
@@ -469,6 +468,16 @@ impl<'a> Watcher<'a> {
             Ok(idle) => self.idle_networks.extend(idle),
             Err(_) => self.leaves_rest = true,
         }
+    }
+}
+
+/// State for the case that a start fails: the container's files are those of an earlier one.
+fn unborn(state: &State) -> State {
+    State {
+        finished_at: state.finished_at,
+        writable: state.writable.clone(),
+        kept_ids: state.kept_ids,
+        ..State::default()
     }
 }
 

@@ -93,6 +93,7 @@ pub(crate) fn plan(
         config: ImageConfig::bare(),
         environment: &|_| None,
         kept: making.kept,
+        roots_files: making.roots_files,
         init: &init,
         purpose: making.purpose,
         files: &plan,

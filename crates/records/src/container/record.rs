@@ -56,6 +56,10 @@ pub struct Container {
     /// True if the container is removed at its end.
     #[serde(default)]
     pub rm: bool,
+    /// True if root's files are its root's on disk wherever its caller is another user inside. Older totes have given all of them to
+    /// the caller, and have not written this: the files of such a container keep their owners.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub roots_files: bool,
 }
 
 /// Name of the record in a container's directory.
@@ -175,6 +179,7 @@ impl Container {
             pod: None,
             driver: None,
             rm: false,
+            roots_files: false,
         }
     }
 
