@@ -96,4 +96,4 @@ pub use special::{is_in, is_special};
 pub use sublink::{Attached, IpvlanMode, MacvlanMode, Sublink, remove_inside};
 pub use subnet::{Address, Prefix, Subnet, Subnet6, SubnetError};
 pub use tap::{GUEST_RESOLVER, TUN, Tap};
-pub use transport::{Transport, is_free};
+pub use transport::{Transport, is_free, is_led_elsewhere};

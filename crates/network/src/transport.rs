@@ -1,7 +1,8 @@
 //! Protocols that have ports, and whether a port of the host's is free.
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
 use tote_sys::Errno;
 
 /// A protocol that has ports.
@@ -83,10 +84,31 @@ pub fn is_free(transport: Transport, address: SocketAddr) -> Result<bool, Errno>
     }
 }
 
+/// Time for an answer of this machine's own.
+const ANSWER: Duration = Duration::from_millis(50);
+
+/// Whether connections of TCP to a port of this machine, at which no program listens, are taken all the same: a packet filter leads them
+/// elsewhere, whose rules the caller may not read. What they lead to sees a connection that ends at once.
+#[must_use]
+pub fn is_led_elsewhere(address: SocketAddr) -> bool {
+    let local: IpAddr = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let connected = TcpStream::connect_timeout(&SocketAddr::new(local, address.port()), ANSWER);
+    // A socket whose own port is that one by chance is connected with itself.
+    connected.is_ok_and(|socket| {
+        socket
+            .local_addr()
+            .is_ok_and(|own| Ok(own) != socket.peer_addr().map_err(drop))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
+    use std::net::{TcpListener, UdpSocket};
 
     #[test]
     fn a_port_is_free_unless_somebody_listens() {

@@ -137,6 +137,9 @@ fn refusal(transport: Transport, host: SocketAddr, errno: Errno) -> NetworkFault
     }
 }
 
+/// Holder of a port at which no program listens.
+const FILTERED: &str = "the packet filter of this machine, as for a container of root's";
+
 /// The holder's side.
 pub(crate) struct Published {
     home: Home,
@@ -304,6 +307,10 @@ fn free((transport, host): (Transport, SocketAddr)) -> String {
         Transport::Sctp => return Errno::PROTONOSUPPORT.raw_os_error().to_string(),
     };
     match tote_forward::is_free(kind, host) {
+        // The packet filter would take each connection before this process sees it.
+        Ok(()) if transport == Transport::Tcp && tote_network::is_led_elsewhere(host) => {
+            format!("{TAKEN} {FILTERED}")
+        }
         Ok(()) => YES.to_owned(),
         Err(Errno::ADDRINUSE) => format!("{TAKEN} {}", listener::holder(transport, host.port())),
         Err(errno) => errno.raw_os_error().to_string(),
