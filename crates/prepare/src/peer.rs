@@ -1,6 +1,7 @@
 //! The containers whose namespaces another one joins: `--network`, `--ipc`, `--uts`, `--pid` with `container:ID`.
 
 use crate::container::{self, Entry, ProcessId};
+use crate::network::Endpoint;
 use crate::{EngineError, Home, StartError};
 use rustix::fd::OwnedFd;
 use std::borrow::Cow;
@@ -27,6 +28,8 @@ pub struct Peers {
     has_shm: bool,
     /// The options of the one that made the network.
     pub network_options: Option<RunOptions>,
+    /// The ends of networks in that one.
+    pub endpoints: Vec<Endpoint>,
 }
 
 /// Whether namespaces of another container are asked for, or those of a pod.
@@ -60,6 +63,7 @@ impl Peers {
                 options.to_mut().network = NetworkMode::Host;
             } else {
                 peers.hostname = Some(own.0);
+                peers.endpoints = own.2;
             }
             peers.network_options = Some(own.1);
         }
@@ -131,8 +135,8 @@ fn peer(home: &Home, name: &str, pod: Option<&str>) -> Result<Entry, EngineError
     Ok(entry)
 }
 
-/// Name and options of the container that made the network of a container.
-fn network_of(home: &Home, entry: &Entry) -> Result<(String, RunOptions), EngineError> {
+/// Name, options and ends of networks of the container that made the network of a container.
+fn network_of(home: &Home, entry: &Entry) -> Result<(String, RunOptions, Vec<Endpoint>), EngineError> {
     let mut options = entry.container.run_options()?;
     let mut maker = entry.clone();
     for _ in 0..DEPTH {
@@ -142,7 +146,11 @@ fn network_of(home: &Home, entry: &Entry) -> Result<(String, RunOptions), Engine
         maker = container::find(home, name)?;
         options = maker.container.run_options()?;
     }
-    Ok((hostname_of(home, &maker, 0)?, options))
+    let endpoints = match maker.state.runs() {
+        true => maker.state.networks.clone(),
+        false => Vec::new(),
+    };
+    Ok((hostname_of(home, &maker, 0)?, options, endpoints))
 }
 
 /// Host name of a container in its UTS namespace; the rules are those of `tote_bundle::spec`.

@@ -220,6 +220,11 @@ pub fn files(
     let hostname = spec.hostname.as_deref().or(peers.hostname.as_deref());
     // What belongs to the network is as its maker has it.
     let network = peers.network_options.as_ref().unwrap_or(options);
+    let joined = if endpoints.is_empty() {
+        &peers.endpoints
+    } else {
+        endpoints
+    };
     if let Some(hostname) = hostname.filter(|_| !mounted("/etc/hostname")) {
         files.push(("etc/hostname", PLAIN, format!("{hostname}\n").into_bytes()));
     }
@@ -228,7 +233,7 @@ pub fn files(
         files.push((
             "etc/hosts",
             PLAIN,
-            crate::etc::hosts(hostname, &network.host, endpoints).into_bytes(),
+            crate::etc::hosts(hostname, &network.host, joined).into_bytes(),
         ));
     }
     if !mounted("/etc/resolv.conf")
