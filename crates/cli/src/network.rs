@@ -3,7 +3,7 @@
 use crate::ask::agreed;
 use crate::home::home;
 use crate::listing::{describe_each, each_named, only_ids, show};
-use crate::tell::{print, print_made, tell_damaged, tell_left};
+use crate::tell::{print, print_made, tell_damaged, tell_left, warning};
 use crate::words::values;
 use crate::words::words;
 use std::collections::BTreeMap;
@@ -105,7 +105,8 @@ pub(crate) fn connect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         links: values(parsed, "link"),
         driver_opts: values(parsed, "driver-opt"),
     };
-    tote_engine::connect_network(&home(parsed)?, &request)?;
+    let warnings = tote_engine::connect_network(&home(parsed)?, &request)?;
+    warnings.iter().for_each(|text| warning(text));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -143,7 +144,10 @@ pub(crate) fn disconnect(parsed: &Parsed) -> Result<ExitCode, EngineError> {
         {
             Ok(ExitCode::SUCCESS)
         }
-        done => done.map(|()| ExitCode::SUCCESS),
+        done => {
+            done?.iter().for_each(|text| warning(text));
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

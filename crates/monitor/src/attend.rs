@@ -316,6 +316,8 @@ impl Session<'_> {
                 let text = String::from_utf8_lossy(text).into_owned();
                 return Ok(Some(Parting::Ended(code, text)));
             }
+            // It is for clients that tell something.
+            Ok(Some(Report::Done)) => return Ok(None),
             Ok(Some(Report::Stdout(bytes))) => (Target::Stdout, bytes.len()),
             Ok(Some(Report::Stderr(bytes))) => (Target::Stderr, bytes.len()),
         };

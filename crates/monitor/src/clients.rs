@@ -71,6 +71,8 @@ pub(crate) enum Heard {
     EndOfInput,
     /// Size of its terminal.
     Size(Size),
+    /// The container is in other networks; the client waits for [`Client::done`], and for nothing else.
+    Networks,
     /// The client has gone, or has sent an invalid message; it has to be dropped.
     Gone,
 }
@@ -166,8 +168,14 @@ impl Client {
             Some(Request::Input(_)) if self.streams.stdin => Heard::Input(length - 1),
             Some(Request::EndOfInput) if self.streams.stdin => Heard::EndOfInput,
             Some(Request::Resize(size)) if self.attached => Heard::Size(size),
+            Some(Request::Networks) if !self.attached => Heard::Networks,
             _ => Heard::Gone,
         }
+    }
+
+    /// Tells it that what it has told is done. One that is gone needs no answer.
+    pub(crate) fn done(&self) {
+        best_effort(say(self.socket.as_fd(), Report::Done));
     }
 
     pub(crate) fn sends_input(&self) -> bool {

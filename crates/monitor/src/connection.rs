@@ -2,9 +2,11 @@
 
 use crate::frame::{Head, MOST, Report, Request};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, sendmsg};
 use std::io::IoSlice;
 use std::ops::Range;
+use std::time::Duration;
 use tote_sys::{Errno, Pages};
 
 /// A connection to a container's monitor.
@@ -24,6 +26,15 @@ impl Connection {
             socket,
             buffer: Pages::new(MOST + 8)?,
         })
+    }
+
+    /// Limits the time for which each request and report is waited for.
+    ///
+    /// # Errors
+    /// setsockopt(2)'s.
+    pub fn limit(&self, time: Duration) -> Result<(), Errno> {
+        set_socket_timeout(&self.socket, Timeout::Send, Some(time))?;
+        set_socket_timeout(&self.socket, Timeout::Recv, Some(time))
     }
 
     /// Sends a request; waits for room, unless the socket is non-blocking.

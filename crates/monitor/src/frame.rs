@@ -9,8 +9,10 @@
 //!          E                    end of that input
 //!          W rows cols          the size of the client's terminal
 //!          K                    to a command in the foreground: let a monitor watch the container
+//!          N                    the container is in other networks than before
 //! monitor  O bytes              the container's standard output, or its terminal
 //!          R bytes              its standard error
+//!          D                    what the client has told is done
 //!          X code [text]        the container has ended; the text is for people
 //! ```
 
@@ -65,6 +67,8 @@ pub enum Request<'a> {
     Resize(Size),
     /// Asks for a monitor; a command in the foreground closes the connection when there is one, or cannot be.
     Monitor,
+    /// Tells a monitor that the container is in other networks than before; [`Report::Done`] follows.
+    Networks,
 }
 
 impl<'a> Request<'a> {
@@ -79,6 +83,7 @@ impl<'a> Request<'a> {
             (b'I', bytes) if bytes.len() <= MOST => Some(Self::Input(bytes)),
             (b'E', []) => Some(Self::EndOfInput),
             (b'K', []) => Some(Self::Monitor),
+            (b'N', []) => Some(Self::Networks),
             (b'W', size) => Some(Self::Resize(parse_size(size)?)),
             _ => None,
         }
@@ -96,6 +101,7 @@ impl<'a> Request<'a> {
             Self::Input(bytes) => (Head::new(b"I"), bytes),
             Self::EndOfInput => (Head::new(b"E"), &[]),
             Self::Monitor => (Head::new(b"K"), &[]),
+            Self::Networks => (Head::new(b"N"), &[]),
             Self::Resize((rows, columns)) => {
                 let [a, b] = rows.to_ne_bytes();
                 let [c, d] = columns.to_ne_bytes();
@@ -121,6 +127,8 @@ pub enum Report<'a> {
     Stderr(&'a [u8]),
     /// The container has ended: docker's exit code, and one line for people or nothing.
     Ended(i32, &'a [u8]),
+    /// Answer to a client whose news the monitor has followed.
+    Done,
 }
 
 impl<'a> Report<'a> {
@@ -130,6 +138,7 @@ impl<'a> Report<'a> {
         match message.split_first()? {
             (b'O', bytes) if bytes.len() <= MOST => Some(Self::Stdout(bytes)),
             (b'R', bytes) if bytes.len() <= MOST => Some(Self::Stderr(bytes)),
+            (b'D', []) => Some(Self::Done),
             (b'X', [a, b, c, d, text @ ..]) if text.len() <= MOST => {
                 Some(Self::Ended(i32::from_ne_bytes([*a, *b, *c, *d]), text))
             }
@@ -142,6 +151,7 @@ impl<'a> Report<'a> {
         match self {
             Self::Stdout(bytes) => (Head::new(b"O"), bytes),
             Self::Stderr(bytes) => (Head::new(b"R"), bytes),
+            Self::Done => (Head::new(b"D"), &[]),
             Self::Ended(code, text) => {
                 let [a, b, c, d] = code.to_ne_bytes();
                 (Head::new(&[b'X', a, b, c, d]), &text[..text.len().min(MOST)])
@@ -191,6 +201,8 @@ mod tests {
                 Request::Input(b""),
                 Request::EndOfInput,
                 Request::Resize((65535, 1)),
+                Request::Monitor,
+                Request::Networks,
             ] {
                 assert_eq!(Request::parse(&whole(request.encode())), Some(request));
             }
@@ -199,6 +211,7 @@ mod tests {
             Report::Stdout(b"out"),
             Report::Stderr(b""),
             Report::Ended(137, b""),
+            Report::Done,
             Report::Ended(-1, b"killed"),
         ] {
             assert_eq!(Report::parse(&whole(report.encode())), Some(report));

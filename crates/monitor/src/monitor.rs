@@ -123,6 +123,11 @@ pub trait Chores {
 
     /// Called when this process was asked to end: the container's stop signal follows.
     fn asked_to_stop(&mut self) {}
+
+    /// Called when the container is in other networks than before. True if it has what it needs of this process there.
+    fn networks_changed(&mut self) -> bool {
+        false
+    }
 }
 
 /// No work.

@@ -111,6 +111,7 @@ fn all(mut client: Connection) -> (Vec<u8>, Vec<u8>, Option<i32>) {
             Report::Stdout(bytes) => stdout.extend_from_slice(bytes),
             Report::Stderr(bytes) => stderr.extend_from_slice(bytes),
             Report::Ended(number, _) => code = Some(number),
+            Report::Done => {}
         }
     }
     (stdout, stderr, code)
@@ -230,6 +231,7 @@ fn the_one_that_started_it_gets_everything_however_slow_it_is() {
             Report::Stdout(bytes) => got += bytes.len(),
             Report::Stderr(_) => {}
             Report::Ended(number, _) => code = Some(number),
+            Report::Done => {}
         }
         if slow > 0 {
             slow -= 1;

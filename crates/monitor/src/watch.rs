@@ -1,6 +1,6 @@
 //! The loop: one poll(2) in which the monitor sleeps until something happens.
 
-use crate::clients::{Clients, Heard, MOST_CLIENTS};
+use crate::clients::{Client, Clients, Heard, MOST_CLIENTS};
 use crate::frame::Size;
 use crate::input::Input;
 use crate::log::LogFile;
@@ -66,6 +66,8 @@ pub(crate) struct Watch<'m, 'a> {
     running: Option<Running<'a>>,
     /// Events of each client from poll(2), in order.
     heard: [PollFlags; MOST_CLIENTS],
+    /// Clients that have told that the container is in other networks.
+    telling: Vec<Client>,
     asked_to_stop: bool,
     kill_at: Option<Instant>,
     rest_at: Option<Instant>,
@@ -88,6 +90,7 @@ impl<'m, 'a> Watch<'m, 'a> {
             quota: Quota::new(monitor.settings.output_limit),
             monitor,
             heard: [PollFlags::empty(); MOST_CLIENTS],
+            telling: Vec::new(),
             asked_to_stop: false,
             kill_at: None,
             rest_at: Some(Instant::now() + QUIET),
@@ -136,6 +139,13 @@ impl<'m, 'a> Watch<'m, 'a> {
         }
         self.outputs(ready, now);
         self.clients(ready, now);
+        if !self.telling.is_empty() {
+            let done = chores.networks_changed();
+            self.telling
+                .drain(..)
+                .filter(|_| done)
+                .for_each(|client| client.done());
+        }
         if let Some(log) = &mut self.monitor.log {
             log.flush();
         }
@@ -333,6 +343,7 @@ impl<'m, 'a> Watch<'m, 'a> {
                 }
             }
             Heard::EndOfInput => self.end_input(),
+            Heard::Networks => self.telling.push(self.monitor.clients.remove(place)),
             Heard::Gone => self.drop_client(place),
         }
     }

@@ -75,9 +75,9 @@ impl Leases {
         Self { dir }
     }
 
-    /// Gives a container a free address of `range`. A container begins to look at a place that follows from its
-    /// name, so that it finds its former address again where that is free, and an address that was just given back is
-    /// seldom the next one to be given away.
+    /// Gives a container a free address of `range`. The search begins at a place that follows from `called`, so that another
+    /// container that is called the same gets the same address again where that is free, and an address that was just given back
+    /// is seldom the next one to be given away.
     ///
     /// # Errors
     /// [`LeaseError`].
@@ -85,9 +85,9 @@ impl Leases {
         &self,
         (subnet, range): (Prefix<A>, Prefix<A>),
         gateway: A,
-        container: &str,
+        (container, called): (&str, &str),
     ) -> Result<A, LeaseError> {
-        let start = container.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        let start = called.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         self.take_from(start.into(), (subnet, range), gateway, container)
@@ -230,17 +230,16 @@ mod tests {
     }
 
     #[test]
-    fn the_first_address_tried_is_the_containers_former_one() {
+    fn the_first_address_tried_is_the_former_one_of_that_name() {
         let (_dir, leases) = leases();
         let subnet: Subnet = "10.7.0.0/16".parse().unwrap();
-        let take = || {
-            leases
-                .take((subnet, subnet), Ipv4Addr::new(10, 7, 0, 1), "web")
-                .unwrap()
-        };
-        let first = take();
-        leases.release("web").unwrap();
-        assert_eq!(take(), first);
+        let gateway = Ipv4Addr::new(10, 7, 0, 1);
+        let take = |id| leases.take((subnet, subnet), gateway, (id, "web")).unwrap();
+        let first = take("a");
+        leases.release("a").unwrap();
+        assert_eq!(take("b"), first);
+        // Where it is taken, the next one is given.
+        assert_eq!(u32::from(take("c")), u32::from(first) + 1);
     }
 
     /// An event in the life of a container: it starts, it ends, its engine is killed, a sweep comes by.
@@ -272,7 +271,7 @@ mod tests {
         for event in events {
             match *event {
                 Event::Start(n) if !running.contains_key(&n) && !crashed.contains(&n) => {
-                    match leases.take((subnet, subnet), gateway, &n.to_string()) {
+                    match leases.take((subnet, subnet), gateway, (&n.to_string(), &n.to_string())) {
                         Ok(address) => {
                             prop_assert!(subnet.has_host(address) && address != gateway);
                             prop_assert!(!running.values().any(|other| *other == address));

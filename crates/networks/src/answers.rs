@@ -4,8 +4,9 @@ use super::egress::{Gate, Keeper};
 use super::endpoint::Endpoint;
 use super::names::{self, called, networks_of};
 use super::record::Network;
-use super::rootless;
-use crate::Home;
+use super::{inside, rootless};
+use crate::container::{Container, State};
+use crate::{EngineError, Home};
 use rustix::fd::{AsFd as _, BorrowedFd};
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,8 +32,11 @@ impl Answers {
     /// The resolver of a container with these addresses, which hears nothing yet; `None` of one that has none.
     pub fn of(home: &Home, id: &ContainerId, options: &RunOptions, endpoints: &[Endpoint]) -> Option<Self> {
         let policy = super::egress::policy_of(options).filter(|_| !endpoints.is_empty());
-        (names::are_named(endpoints) || policy.is_some()).then(|| Self {
+        let has_names = names::are_named(endpoints) || policy.is_some();
+        let forwards = !has_names && !endpoints.is_empty() && crate::etc::is_forwarded(options, home.caller);
+        (has_names || forwards).then(|| Self {
             names: NetworkNames {
+                forwards,
                 home: home.clone(),
                 id: id.clone(),
                 dns: options.host.dns.clone(),
@@ -42,6 +46,23 @@ impl Answers {
             resolver: None,
             keeper: None,
         })
+    }
+
+    /// The resolver of a container that has come into a network while it runs; `None` of one without names, or that has ended.
+    ///
+    /// # Errors
+    /// [`EngineError::State`]; a resolver that cannot listen.
+    pub fn late(home: &Home, id: &ContainerId) -> Result<Option<Self>, EngineError> {
+        let state = State::read(home, id)?;
+        let Some(container) = Container::read(home, id)? else {
+            return Ok(None);
+        };
+        let made = Self::of(home, id, &container.run_options()?, &state.networks);
+        let (Some(mut answers), Some(network)) = (made, inside::of(&state)?) else {
+            return Ok(None);
+        };
+        answers.open(network.as_fd()).map_err(EngineError::Usage)?;
+        Ok(Some(answers))
     }
 
     /// Hears what is asked in the container's network namespace from now on.
@@ -184,6 +205,8 @@ struct NetworkNames {
     gate: Option<Rc<Gate>>,
     /// Whether the container is in a virtual machine, which has its addresses: nothing in its network namespace leads out.
     is_guest: bool,
+    /// Whether the container was started in `bridge` alone, of which no list of its networks is kept.
+    forwards: bool,
 }
 
 impl NetworkNames {
@@ -196,6 +219,9 @@ impl NetworkNames {
     /// Whether one of the container's networks leads out.
     fn leads_out(&self) -> bool {
         let networks = networks_of(&self.home, &self.id);
+        if networks.is_empty() {
+            return self.forwards;
+        }
         let mut read = networks.iter().map(|name| Network::read(&self.home, name));
         read.any(|network| matches!(network, Ok(Some(network)) if !network.internal))
     }

@@ -8,7 +8,7 @@ use super::join::{self, Joined, WaysOut};
 use super::record::{self, Network};
 use super::{
     AddressFault, ConnectFault, NetworkFault, TrafficFault, connecting, driver, egress, inside, interrupted,
-    names, publish, rootless,
+    names, present, publish, rootless,
 };
 use crate::container::fault;
 use crate::container::foreground::find_monitored;
@@ -47,9 +47,11 @@ pub struct ConnectRequest {
 
 /// Connects a container with a network, at once where it runs, and at each of its starts from now on.
 ///
+/// Gives warnings.
+///
 /// # Errors
 /// [`NetworkFault`] in docker's words, and [`EngineError::State`]; the container is as it was then.
-pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError> {
+pub fn connect(home: &Home, request: &ConnectRequest) -> Result<Vec<String>, EngineError> {
     let network = found(home, &request.network)?;
     let (change, mut container, mut state) = begin(home, &request.container, "connect")?;
     let id = &container.id.clone();
@@ -89,7 +91,7 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
         if plugged.is_err() {
             drop(change);
             interrupted::end_connection(home, id);
-            return plugged;
+            return plugged.map(|()| Vec::new());
         }
         fault::point("connect-plugged");
     } else {
@@ -97,18 +99,19 @@ pub fn connect(home: &Home, request: &ConnectRequest) -> Result<(), EngineError>
     }
     container.write(home)?;
     fault::point("connect-written");
+    let warnings = present::follow(home, &container, &state);
     if state.runs() {
         connecting::unmark(home, id);
     }
     tell(home, "connect", &network, id);
-    Ok(())
+    Ok(warnings)
 }
 
-/// Disconnects a container from a network, at once where it runs, and for all its starts from now on.
+/// Disconnects a container from a network, at once where it runs, and for all its starts from now on. Gives warnings.
 ///
 /// # Errors
 /// [`NetworkFault`] in docker's words, and [`EngineError::State`].
-pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), EngineError> {
+pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<Vec<String>, EngineError> {
     let network = found(home, network)?;
     let (change, mut container, mut state) = begin(home, container, "disconnect")?;
     let id = &container.id.clone();
@@ -130,13 +133,16 @@ pub fn disconnect(home: &Home, network: &str, container: &str) -> Result<(), Eng
         container.write_less(home)?;
         fault::point("disconnect-written");
     }
+    let mut warnings = Vec::new();
     if is_in {
         unplug(home, id, &mut state, &network)?;
+        warnings = present::follow(home, &container, &state);
         connecting::unmark(home, id);
     }
     drop(change);
     tell(home, "disconnect", &network, id);
-    super::settle(home, &[network.name])
+    super::settle(home, &[network.name])?;
+    Ok(warnings)
 }
 
 fn links(words: &[String]) -> Result<Vec<ContainerAlias>, EngineError> {
@@ -286,31 +292,53 @@ fn plug(
     let (ways, before) = (WaysOut::of(&state.networks), ways_out(&state.networks));
     let place = free_place(&state.networks);
     let mut joined = Joined::default();
-    join::connect(home, id, attachment, (place, ways), &mut joined)
-        .and_then(|()| {
-            fault::point("connect-leased");
-            let options = container.run_options()?;
-            driver::check(&options, &joined.endpoints)?;
-            let rate = join::rate(&options);
-            joined.links.iter_mut().for_each(|link| link.rate = rate);
-            join::write_names(home, (id, &container.name), &options, &joined.endpoints)?;
-            hold(home, (id, &options), (&mut *state, &mut joined))
-        })
-        .and_then(|()| {
-            tote_network::connect(&joined.links, network.as_fd())
-                .map_err(|source| ConnectFault::Link(attachment.network.clone(), source).into())
-        })
-        .and_then(|()| {
-            fault::point("connect-linked");
-            note(state, &joined);
-            let failed = |source| ConnectFault::Link(attachment.network.clone(), source).into();
-            lead_out(state, before, failed)?;
-            state.write(home, id)?;
-            if before[0].is_some() && ways_out(&state.networks)[0] != before[0] {
-                publish::follow_way_out(home, id, state)?;
-            }
-            publish::publish_first(home, (container, &container.run_options()?), state)
-        })
+    join::connect(
+        home,
+        (id, &container.name),
+        attachment,
+        (place, ways),
+        &mut joined,
+    )
+    .and_then(|()| {
+        fault::point("connect-leased");
+        let options = container.run_options()?;
+        driver::check(&options, &joined.endpoints)?;
+        let rate = join::rate(&options);
+        joined.links.iter_mut().for_each(|link| link.rate = rate);
+        name_all(home, container, &options, (&state.networks, &joined.endpoints))?;
+        hold(home, (id, &options), (&mut *state, &mut joined))
+    })
+    .and_then(|()| {
+        tote_network::connect(&joined.links, network.as_fd())
+            .map_err(|source| ConnectFault::Link(attachment.network.clone(), source).into())
+    })
+    .and_then(|()| {
+        fault::point("connect-linked");
+        note(state, &joined);
+        let failed = |source| ConnectFault::Link(attachment.network.clone(), source).into();
+        lead_out(state, before, failed)?;
+        state.write(home, id)?;
+        if before[0].is_some() && ways_out(&state.networks)[0] != before[0] {
+            publish::follow_way_out(home, id, state)?;
+        }
+        publish::publish_first(home, (container, &container.run_options()?), state)
+    })
+}
+
+/// Writes down the names of a container in a network that it comes into. Its resolver learns by the first ones with names in which
+/// other networks the container is.
+fn name_all(
+    home: &Home,
+    container: &Container,
+    options: &RunOptions,
+    (present, coming): (&[Endpoint], &[Endpoint]),
+) -> Result<(), EngineError> {
+    let id = &container.id;
+    let of = (id, &*container.name);
+    if names::is_answered(home, id) {
+        return join::write_names(home, of, options, coming);
+    }
+    join::write_names(home, of, options, &[coming, present].concat())
 }
 
 /// Has the links that are about to be made held to the policy of the container, if it has one. The process that keeps the policy's rules knows the links

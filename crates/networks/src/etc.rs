@@ -3,7 +3,6 @@
 use crate::Endpoint;
 use crate::rootless::RELAYED;
 use crate::{Caller, EngineError, RequestError};
-use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use tote_bundle::{HostAddress, HostOptions, NetworkMode, RunOptions};
@@ -18,15 +17,7 @@ pub fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[Endpoin
         "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\nfe00::\tip6-localnet\nff00::\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n",
     );
     if let Some(hostname) = hostname {
-        let own = |address: &dyn Display| match options.domainname.as_str() {
-            "" => format!("{address}\t{hostname}\n"),
-            domain => format!("{address}\t{hostname}.{domain} {hostname}\n"),
-        };
-        if endpoints.is_empty() {
-            text += &own(&"127.0.1.1");
-        }
-        let addresses = endpoints.iter().flat_map(Endpoint::addresses);
-        text.extend(addresses.map(|address| own(&address)));
+        text += &own_lines(&own_names(hostname, options), endpoints);
     }
     let gateway = endpoints.iter().find_map(Endpoint::host);
     let gateway = gateway.unwrap_or(Ipv4Addr::LOCALHOST);
@@ -39,40 +30,132 @@ pub fn hosts(hostname: Option<&str>, options: &HostOptions, endpoints: &[Endpoin
     text
 }
 
+/// The names of a container in its own `/etc/hosts`.
+fn own_names(hostname: &str, options: &HostOptions) -> String {
+    match options.domainname.as_str() {
+        "" => hostname.to_owned(),
+        domain => format!("{hostname}.{domain} {hostname}"),
+    }
+}
+
+/// The lines with a container's own addresses.
+fn own_lines(names: &str, endpoints: &[Endpoint]) -> String {
+    if endpoints.is_empty() {
+        return format!("127.0.1.1\t{names}\n");
+    }
+    let addresses = endpoints.iter().flat_map(Endpoint::addresses);
+    addresses.map(|address| format!("{address}\t{names}\n")).collect()
+}
+
+/// An `/etc/hosts` as it was, in which the container's own addresses are those of its networks now.
+pub(crate) fn hosts_anew(
+    text: &str,
+    hostname: &str,
+    options: &HostOptions,
+    endpoints: &[Endpoint],
+) -> String {
+    let names = own_names(hostname, options);
+    let is_added = |address: IpAddr| {
+        let mut added = options.added.iter();
+        added
+            .any(|entry| entry.name == names && matches!(entry.address, HostAddress::Ip(ip) if ip == address))
+    };
+    let is_own = |line: &str| {
+        let (address, rest) = line.trim_end_matches('\n').split_once('\t').unwrap_or_default();
+        rest == names && address.parse().is_ok_and(|address| !is_added(address))
+    };
+    let lines: Vec<_> = text.split_inclusive('\n').collect();
+    let first = lines.iter().position(|line| is_own(line)).unwrap_or(lines.len());
+    let (before, after) = lines.split_at(first);
+    let mut anew = before.concat();
+    if !anew.is_empty() && !anew.ends_with('\n') {
+        anew.push('\n');
+    }
+    anew += &own_lines(&names, endpoints);
+    anew.extend(after.iter().filter(|line| !is_own(line)).copied());
+    anew
+}
+
 /// `/etc/resolv.conf`: what was asked for, and on the host's network the host's own where nothing was. In networks that is
 /// the host's as far as another network namespace reaches its servers.
 ///
 /// # Errors
 /// Those of the host's file, but for one that this user may not see: a container without its servers finds no name.
 pub fn resolv_conf(options: &RunOptions, caller: Caller) -> std::io::Result<Option<String>> {
+    resolv_conf_of(options, caller, crate::has_names(options))
+}
+
+/// `/etc/resolv.conf` as [`resolv_conf`] has it, of a container with a resolver of its own or without one.
+///
+/// # Errors
+/// As of [`resolv_conf`].
+pub(crate) fn resolv_conf_of(
+    options: &RunOptions,
+    caller: Caller,
+    has_names: bool,
+) -> std::io::Result<Option<String>> {
     if options.host.no_dns {
         return Ok(None);
     }
     let relay = (caller == Caller::User).then_some(RELAYED);
-    let own_file = || visible(std::fs::read_to_string("/etc/resolv.conf"));
+    let asked = &options.host;
+    let resolver_of = || match options.vm {
+        Some(_) => tote_network::GUEST_RESOLVER,
+        None => tote_network::RESOLVER,
+    };
     let hosts = match options.network {
         NetworkMode::Host => own_file()?,
         NetworkMode::Networks(_) => {
-            // absence: the servers of the host's own file stay then, as without systemd-resolved
-            let upstream = || std::fs::read_to_string("/run/systemd/resolve/resolv.conf").ok();
             let hosts = own_file()?.unwrap_or_default();
-            Some(reachable(&hosts, upstream, relay))
+            let reachable = reachable(&hosts, upstream, relay);
+            if !has_names && leads_to_loopback(options, (&hosts, &reachable)) {
+                let asked = HostOptions {
+                    dns: vec![resolver_of().into()],
+                    ..asked.clone()
+                };
+                return Ok(Some(resolver(&asked, &hosts)));
+            }
+            Some(reachable)
         }
         NetworkMode::None | NetworkMode::Container(_) => None,
     };
-    let asked = &options.host;
-    if crate::has_names(options) {
-        let address = if options.vm.is_some() {
-            tote_network::GUEST_RESOLVER
-        } else {
-            tote_network::RESOLVER
-        };
-        return Ok(Some(own(asked, address, &own_file()?.unwrap_or_default())));
+    if has_names {
+        return Ok(Some(own(asked, resolver_of(), &own_file()?.unwrap_or_default())));
     }
     if asked.dns.is_empty() && asked.dns_search.is_empty() && asked.dns_options.is_empty() {
         return Ok(hosts);
     }
     Ok(Some(resolver(asked, hosts.as_deref().unwrap_or_default())))
+}
+
+fn own_file() -> std::io::Result<Option<String>> {
+    visible(std::fs::read_to_string("/etc/resolv.conf"))
+}
+
+fn upstream() -> Option<String> {
+    // absence: the servers of the host's own file stay then, as without systemd-resolved
+    std::fs::read_to_string("/run/systemd/resolve/resolv.conf").ok()
+}
+
+/// Whether a container without names of containers has a resolver all the same, which asks servers that only the host itself reaches:
+/// such as dnsmasq or unbound at the host's loopback device, where no other server is left. Users' containers ask them by pasta.
+pub(crate) fn is_forwarded(options: &RunOptions, caller: Caller) -> bool {
+    let asks_none = options.host.no_dns || !options.host.dns.is_empty();
+    if caller == Caller::User || options.network.attachments().is_empty() || asks_none {
+        return false;
+    }
+    // absence: the file of the container, made before, leads to no resolver then
+    let hosts = own_file().ok().flatten().unwrap_or_default();
+    leads_to_loopback(options, (&hosts, &reachable(&hosts, upstream, None)))
+}
+
+/// Whether all of the host's servers are at its loopback device.
+fn leads_to_loopback(options: &RunOptions, (hosts, reachable): (&str, &str)) -> bool {
+    let has_server = |text: &str| {
+        let mut lines = text.lines();
+        lines.any(|line| line.split_whitespace().next() == Some("nameserver"))
+    };
+    options.host.dns.is_empty() && has_server(hosts) && !has_server(reachable)
 }
 
 /// The resolv.conf of a container with a resolver of its own, as docker has it: `--dns` are servers that the resolver asks.

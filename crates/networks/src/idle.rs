@@ -4,11 +4,12 @@ use super::NetworkFault;
 use super::record::{self, Network, UpRecord};
 use super::rootless;
 use crate::{EngineError, Home};
+use std::path::Path;
 use std::time::Duration;
 use tote_state::locked::locked;
 use tote_sys::best_effort;
 
-/// How long a network without a container stays up after a command in the foreground: making a bridge and its rules again,
+/// How long a network without a container stays up after the last start or the last end of one: making a bridge and its rules again,
 /// and waiting until the kernel has removed them, takes longer than everything else of a start.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -88,17 +89,29 @@ fn wait_and_take_down(home: &Home, name: &str) {
     let Ok(Some(held)) = locked(&mark, false, false) else {
         return;
     };
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "nothing happens that could be waited for: the time itself is what passes"
-    )]
-    std::thread::sleep(PATIENCE);
+    let mut left = PATIENCE;
+    while !left.is_zero() {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "nothing happens that could be waited for: the time itself is what passes"
+        )]
+        std::thread::sleep(left);
+        left = rest(&mark);
+    }
     if let Ok(lock) = record::lock(home) {
         best_effort(take_down(home, name));
         // Before the lock: a command that ends a container after this finds no such process, and makes one.
         drop(held);
         drop(lock);
     }
+}
+
+/// The time for which a network stays up that another container may have been in meanwhile: each start writes the mark anew.
+fn rest(mark: &Path) -> Duration {
+    let written = std::fs::metadata(mark).and_then(|it| it.modified());
+    // absence: nothing is up any more; a time in the future is one of another clock
+    let passed = written.ok().and_then(|time| time.elapsed().ok());
+    passed.map_or(Duration::ZERO, |passed| PATIENCE.saturating_sub(passed))
 }
 
 /// Takes down a network that is marked as up, if it has no container and no other process waits to do it.

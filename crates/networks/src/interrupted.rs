@@ -64,6 +64,8 @@ fn mend(home: &Home, id: &ContainerId) -> Result<bool, EngineError> {
         }
     }
     idle.extend(withdraw(home, id, &state)?);
+    // No command waits for what could be said about it.
+    drop(super::present::follow(home, &container, &state));
     super::settle(home, &idle)?;
     Ok(true)
 }

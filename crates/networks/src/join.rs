@@ -75,7 +75,13 @@ pub fn join(
     let _lock = record::lock(home)?;
     for attachment in &attachments {
         let place = joined.links.len();
-        connect(home, id, attachment, (place, WaysOut::default()), &mut joined)?;
+        connect(
+            home,
+            (id, name),
+            attachment,
+            (place, WaysOut::default()),
+            &mut joined,
+        )?;
     }
     keep_one_way_out(&mut joined);
     driver::check(options, &joined.endpoints)?;
@@ -165,7 +171,7 @@ impl WaysOut {
 /// that lead out already. The caller holds the lock.
 pub(crate) fn connect(
     home: &Home,
-    id: &ContainerId,
+    (id, name): (&ContainerId, &str),
     attachment: &NetworkAttachment,
     (place, ways): (usize, WaysOut),
     joined: &mut Joined,
@@ -174,7 +180,7 @@ pub(crate) fn connect(
         DEFAULT_NETWORK => default_up(home)?,
         wanted => (record::find(home, wanted)?, None),
     };
-    let address = lease(home, id, attachment, &network)?;
+    let address = lease(home, (id, name), attachment, &network)?;
     let ipv6 = endpoint6(home, id, attachment, &network, address)?;
     let (attached, mtu, shared) = match network.sublink() {
         Some(sublink) => driver::attach(&network, sublink, attachment)?,
@@ -233,7 +239,7 @@ pub(crate) fn connect(
 
 fn lease(
     home: &Home,
-    id: &ContainerId,
+    (id, name): (&ContainerId, &str),
     attachment: &NetworkAttachment,
     network: &Network,
 ) -> Result<Ipv4Addr, EngineError> {
@@ -247,9 +253,15 @@ fn lease(
             .leases(home)
             .take_this(address, (of.subnet, of.gateway), &holder)
             .map(|()| address),
-        None => network
-            .leases(home)
-            .take((of.subnet, of.range()), of.gateway, &holder),
+        None => {
+            // What others know of a container outlives it: servers in front of it look its name up once.
+            let called = match name {
+                "" => holder.clone(),
+                name => format!("{name} {}", network.id),
+            };
+            let ranges = (of.subnet, of.range());
+            network.leases(home).take(ranges, of.gateway, (&holder, &called))
+        }
     };
     Ok(given.map_err(|source| fault_of(&network.name, source))?)
 }

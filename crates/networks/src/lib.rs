@@ -32,6 +32,7 @@ mod look;
 mod names;
 mod options;
 mod ports;
+mod present;
 mod publish;
 mod record;
 mod refused;

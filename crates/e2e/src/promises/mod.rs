@@ -107,6 +107,7 @@ mod manifests;
 mod mounted;
 mod names;
 mod neighbours;
+mod network_live;
 mod network_names;
 mod network_options;
 mod network_parents;
@@ -355,6 +356,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     egress_opened::TESTS,
     egress_tools::TESTS,
     egress_watched::TESTS,
+    network_live::TESTS,
     network_names::TESTS,
     network_options::TESTS,
     network_parents::TESTS,

@@ -59,7 +59,7 @@ pub(super) const TESTS: &[Test] = &[
 
 /// A server that knows one answer, 192.0.2.53, and writes down what it is asked. The machine asks it after one that is not
 /// there. `ask` prints the addresses of a name, or nothing.
-const SERVER: &str = r#"
+pub(super) const SERVER: &str = r#"
 printf 'search lan\nnameserver 198.51.100.2\nnameserver 198.51.100.9\n' > "$FILE.resolv"
 mount --bind "$FILE.resolv" /etc/resolv.conf
 nsenter -t $server -n perl -MIO::Socket::INET -e '$| = 1; $s = IO::Socket::INET->new(Proto => "udp", LocalPort => 53) or die;

@@ -385,7 +385,8 @@ impl<'a> Watcher<'a> {
             limits: &mut limits,
             health: HealthChecks::of(self.home, &entry, on_failure(container)),
             notify: notify.as_mut(),
-            answers: answers.as_mut(),
+            answers: &mut answers,
+            of: (self.home, &self.id),
         };
         let ended = self.monitor.watch(watched, &mut tasks);
         self.starts_anew = tasks.health.as_ref().is_some_and(HealthChecks::wants_restart);
@@ -458,8 +459,12 @@ impl<'a> Watcher<'a> {
             text => text.to_owned(),
         };
         self.monitor.farewell(state.exit_code, &reason);
-        // No client waits for the kernel any more.
-        best_effort(crate::network::settle(self.home, &self.idle_networks));
+        if self.init.is_there() {
+            // The init ends what its unit leaves behind.
+            best_effort(crate::network::settle(self.home, &self.idle_networks));
+        } else {
+            crate::network::linger(self.home, &self.idle_networks);
+        }
     }
 
     /// Takes the container out of its networks.

@@ -1,6 +1,7 @@
 //! `--timeout` and `--cpu-time` of a container under a monitor.
 
 use super::LifeError;
+use crate::Home;
 use crate::health::HealthChecks;
 use crate::init::Notify;
 use crate::network::Answers;
@@ -69,7 +70,9 @@ pub(crate) struct Tasks<'a> {
     pub limits: &'a mut Limits,
     pub health: Option<HealthChecks<'a>>,
     pub notify: Option<&'a mut Notify>,
-    pub answers: Option<&'a mut Answers>,
+    pub answers: &'a mut Option<Answers>,
+    /// Container that may come into networks with names.
+    pub of: (&'a Home, &'a ContainerId),
 }
 
 impl Chores for Tasks<'_> {
@@ -89,7 +92,7 @@ impl Chores for Tasks<'_> {
     }
 
     fn perform(&mut self, now: Instant) -> Verdict {
-        if let Some(answers) = &mut self.answers {
+        if let Some(answers) = self.answers {
             answers.answer();
         }
         let health = self.health.as_mut();
@@ -104,6 +107,14 @@ impl Chores for Tasks<'_> {
             Verdict::Live => health,
             over => over,
         }
+    }
+
+    fn networks_changed(&mut self) -> bool {
+        if self.answers.is_none() {
+            let (home, id) = self.of;
+            *self.answers = Answers::late(home, id).ok().flatten();
+        }
+        self.answers.is_some()
     }
 }
 
