@@ -4,7 +4,7 @@ use super::NetworkFault;
 use super::record::{self, Network, UpRecord};
 use super::up::{bring_up, with_bridge};
 use super::{idle, publish, rootless};
-use crate::{Caller, EngineError, Home};
+use crate::{EngineError, Home};
 use std::path::PathBuf;
 use tote_network::{Bridge, Denials, NetworkError, filter_state};
 use tote_state::closed;
@@ -60,16 +60,20 @@ fn is_known(home: &Home, chain: &str) -> bool {
 }
 
 /// Gives networks that are up the rules again that another program has taken, and exceptions in the rules of one that has come since. It
-/// costs two questions to the kernel where no rule of the machine has changed, and waits for nothing.
+/// costs two questions to the kernel where no rule of the machine has changed, and for users other than root a process that asks them where their networks are.
 pub fn repair(home: &Home) {
-    // The rules of other users' networks are where no other program changes any.
-    let is_none_up = || up(home).is_ok_and(|up| up.is_empty());
-    if home.caller == Caller::User || is_none_up() || !is_due(home) {
+    if up(home).is_ok_and(|up| up.is_empty()) {
         return;
     }
-    if let Ok(Some(_lock)) = record::try_lock(home) {
-        best_effort(restore(home));
-    }
+    let look = || {
+        if is_due(home)
+            && let Some(_lock) = record::try_lock(home)?
+        {
+            restore(home)?;
+        }
+        Ok(Vec::new())
+    };
+    best_effort(rootless::seen_within(home, look));
 }
 
 /// Gives each network that is up its rules again, and each running container its published ports.

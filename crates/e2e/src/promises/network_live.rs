@@ -33,6 +33,18 @@ pub(super) const TESTS: &[Test] = &[
         users,
     )
     .slow(2),
+    test(
+        "rootless_networks::flushed_rules_come_back_with_the_next_command",
+        networks_rootless::NEEDS,
+        flushed,
+    )
+    .slow(2),
+    test(
+        "rootless_networks::a_port_of_roots_container_is_refused",
+        networks_rootless::NEEDS,
+        held,
+    )
+    .slow(2),
 ];
 
 /// A member of the network lab, and one of bridge, whose first process has both files open.
@@ -238,4 +250,33 @@ done
     );
     let one = "unknown\n0 elsewhere\n192.168.77.9\n1 nameserver 127.0.0.11\nunknown\n0 elsewhere\n";
     networks_rootless::shows(cx, &script, &one.repeat(2))
+}
+
+fn flushed(cx: &Context) -> Result<()> {
+    let script = r#"
+tote run -d --network bridge --name web "$IMAGE" sleep 300 >/dev/null
+holder=$(pgrep -u $USER_ID -f 'rootless networks' | head -n 1)
+rules() { nsenter -t $holder -n nft list table inet tote 2>/dev/null | grep -c 'chain tote-' || true; }
+before=$(rules)
+nsenter -t $holder -n nft flush ruleset
+rules
+tote ps >/dev/null
+[ "$(rules)" = "$before" ] && echo again
+tote exec web sh -c "$HEAR"
+"#;
+    networks_rootless::shows(cx, script, "0\nagain\n198.51.100.2\n")
+}
+
+fn held(cx: &Context) -> Result<()> {
+    let script = r#"
+roots() { "$TOTE" --root "$FILE.roots" "$@"; }
+roots run -d --network bridge -p 8188:80 --name held "$IMAGE" busybox nc -ll -p 80 -e echo held >/dev/null
+while [ "$(busybox nc -w 1 127.0.0.1 8188 </dev/null 2>/dev/null)" != held ]; do sleep 0.02; done
+tote run --rm -p 8188:80 "$IMAGE" true 2>&1 | grep -o 'port 8188/tcp is already used by the packet filter of this machine'
+roots rm -f held >/dev/null
+while nft list table inet tote >/dev/null 2>&1; do sleep 0.02; done
+tote run --rm -p 8188:80 "$IMAGE" echo free
+"#;
+    let lines = "port 8188/tcp is already used by the packet filter of this machine\nfree\n";
+    networks_rootless::shows(cx, script, lines)
 }
