@@ -15,26 +15,30 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read as _};
 use std::net::IpAddr;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 use tote_bundle::{ContainerId, NetworkMode, RunOptions, UtsMode};
 use tote_records::apart;
 use tote_sys::{Errno, OwnFiles};
 
 /// The longest file that is changed.
 const LONGEST: u64 = 1 << 20;
+/// Time for the change of a container's files, which may be on a file system of its own making.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How many containers that share one network namespace after another are followed.
 const DEPTH: usize = 16;
 
 /// Has a running container, and those that share its network, see the networks that it is in by now. Gives warnings: the container
 /// is in them all the same.
 pub(crate) fn follow(home: &Home, container: &Container, state: &State) -> Vec<String> {
-    match attempt(home, container, state) {
-        Ok(warnings) => warnings,
-        Err(error) => vec![format!(
-            "/etc/hosts and /etc/resolv.conf of the container stay as they are until its next start: {}",
-            tote_sys::chain(&error)
-        )],
-    }
+    attempt(home, container, state).unwrap_or_else(|error| vec![left(&error)])
+}
+
+/// The warning about a file that could not be changed.
+fn left(error: &EngineError) -> String {
+    format!(
+        "/etc/hosts and /etc/resolv.conf in the container may be of its former networks until its next start: {}",
+        tote_sys::chain(error)
+    )
 }
 
 fn attempt(home: &Home, container: &Container, state: &State) -> Result<Vec<String>, EngineError> {
@@ -62,20 +66,23 @@ fn attempt(home: &Home, container: &Container, state: &State) -> Result<Vec<Stri
         Some((entry.state.process?, is_split))
     });
     for (process, is_split) in std::iter::once(own).chain(others) {
-        if texts.write(process, is_split)? {
-            warnings.push(
+        match texts.write(process, is_split) {
+            Ok(false) => {}
+            Ok(true) => warnings.push(
                 "/etc/resolv.conf was changed in the container, and stays as it is: names of containers are found at 127.0.0.11"
                     .to_owned(),
-            );
+            ),
+            Err(error) => warnings.push(left(&error)),
         }
     }
     Ok(warnings)
 }
 
-/// Whether the container's own files are mounts, each of them.
+/// Whether the container's own files are mounts, each of them, and no mount of the caller's is there or above.
 fn is_split(container: &Container) -> bool {
-    let is_own = |path: &str| crate::container::mounts(container).all(|mount| mount.destination != path);
-    container.driver.as_deref() == Some("split") && is_own("/etc/hosts") && is_own("/etc/resolv.conf")
+    let mut mounts = crate::container::mounts(container);
+    let own = ["/etc", "/etc/hosts", "/etc/resolv.conf"];
+    container.driver.as_deref() == Some("split") && mounts.all(|mount| !own.contains(&&*mount.destination))
 }
 
 /// The running containers that are in the network namespace of another one.
@@ -149,10 +156,8 @@ impl Texts {
         let Some(pidfd) = tote_state::process::reach(process.pid, process.start_time)? else {
             return Ok(false);
         };
-        let failed = |source| EngineError::Kernel {
-            attempt: "open the container's files",
-            source,
-        };
+        let failed_to = |attempt| move |source| EngineError::Kernel { attempt, source };
+        let failed = failed_to("open the container's files");
         let open = |path: &str| {
             let path = format!("/proc/{}/{path}", process.pid);
             let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -163,14 +168,21 @@ impl Texts {
         let user = format!("/proc/{}/ns/user", process.pid);
         let users = [user, "/proc/self/ns/user".to_owned()].map(inode);
         let [theirs, own] = users;
-        let known = |error: Error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-        let other_user = theirs.map_err(known)? != own.map_err(known)?;
-        let written = apart::apart(
+        let known = |error: Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        let hosts_failed = failed_to("change the container's /etc/hosts");
+        let servers_failed = failed_to("change the container's /etc/resolv.conf");
+        let failed_by = |error| failed(known(error));
+        let other_user = theirs.map_err(failed_by)? != own.map_err(failed_by)?;
+        // process: process in a running container's mounts
+        let written = apart::apart_within(
+            PATIENCE,
             || Ok(()),
             || {
                 let files = OwnFiles::enter(pidfd.as_fd(), root, other_user).map_err(failed)?;
-                self.write_hosts(&files, is_split).map_err(known)?;
-                let is_left = self.write_servers(&files, is_split).map_err(known)?;
+                let hosts = self.write_hosts(&files, is_split);
+                let servers = self.write_servers(&files, is_split);
+                hosts.map_err(|error| hosts_failed(known(error)))?;
+                let is_left = servers.map_err(|error| servers_failed(known(error)))?;
                 Ok(vec![u8::from(is_left)])
             },
         )?;

@@ -6,11 +6,14 @@
 use crate::container::{LifeError, StartError, failure_line, listen_failure};
 use crate::{EngineError, Home};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, kill_process};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::time::Duration;
 use tote_images::{enter_ids, has_ids};
 use tote_rootfs::ReadError;
-use tote_sys::{Endless, Wait, best_effort};
+use tote_sys::{Endless, Errno, Wait, best_effort};
 
 /// First byte of the answer of that process.
 const DONE: u8 = 0;
@@ -59,6 +62,27 @@ pub fn apart(
     enter: impl FnOnce() -> Result<(), EngineError>,
     work: impl FnOnce() -> Result<Vec<u8>, EngineError>,
 ) -> Result<Vec<u8>, EngineError> {
+    apart_by(None, enter, work)
+}
+
+/// Does something as [`apart`] does, where a file system of a container could let it wait without end: after `limit` the process
+/// is killed.
+///
+/// # Errors
+/// As of [`apart`]; [`EngineError::Kernel`] with `ETIMEDOUT`.
+pub fn apart_within(
+    limit: Duration,
+    enter: impl FnOnce() -> Result<(), EngineError>,
+    work: impl FnOnce() -> Result<Vec<u8>, EngineError>,
+) -> Result<Vec<u8>, EngineError> {
+    apart_by(Some(limit), enter, work)
+}
+
+fn apart_by(
+    limit: Option<Duration>,
+    enter: impl FnOnce() -> Result<(), EngineError>,
+    work: impl FnOnce() -> Result<Vec<u8>, EngineError>,
+) -> Result<Vec<u8>, EngineError> {
     let failed = |attempt| move |source| EngineError::Kernel { attempt, source };
     let (reader, writer) =
         pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe to a process of the image's owners"))?;
@@ -77,17 +101,39 @@ pub fn apart(
         0
     });
     let pid = forked.map_err(failed("make a process of the image's owners"))?;
-    let mut answer = Vec::new();
-    if let Some((mut reader, writer)) = pipe.take() {
-        drop(writer);
-        // A text that ends too early cannot be an answer.
-        best_effort(reader.read_to_end(&mut answer));
-    }
+    let answer = match pipe.take() {
+        Some((reader, writer)) => {
+            drop(writer);
+            hear(reader, limit)
+        }
+        None => Ok(Vec::new()),
+    };
+    let end = match answer {
+        Ok(_) => Wait::endless(Endless::Worker),
+        Err(_) => {
+            best_effort(kill_process(pid, Signal::KILL));
+            Wait::ending()
+        }
+    };
     // A process that ignores SIGCHLD has no child to wait for.
-    best_effort(Wait::endless(Endless::Worker).reap_child(pid));
+    best_effort(end.reap_child(pid));
+    let answer = answer.map_err(failed("wait for a process among files of others"))?;
     match answer.split_first() {
         Some((&DONE, text)) => Ok(text.to_vec()),
         Some((&FAILED, text)) => Err(listen_failure(text).into()),
         _ => Err(LifeError::Start(StartError::Unanswered).into()),
     }
+}
+
+/// Reads the answer of a process, which comes once its work is done.
+fn hear(mut reader: File, limit: Option<Duration>) -> Result<Vec<u8>, Errno> {
+    if let Some(limit) = limit
+        && !Wait::within(limit).readable(reader.as_fd())?
+    {
+        return Err(Errno::TIMEDOUT);
+    }
+    let mut answer = Vec::new();
+    // A text that ends too early cannot be an answer.
+    best_effort(reader.read_to_end(&mut answer));
+    Ok(answer)
 }

@@ -21,6 +21,8 @@ pub(crate) const PTR: u16 = 12;
 pub(crate) const AAAA: u16 = 28;
 pub(crate) const OPT: u16 = 41;
 const ANY: u16 = 255;
+/// Kinds that stand for a transfer of a zone (RFC 5936 and 1995).
+const TRANSFERS: [u16; 2] = [251, 252];
 pub(crate) const INTERNET: u16 = 1;
 
 const RESPONSE: u8 = 0x80;
@@ -108,6 +110,10 @@ impl Question {
         let (labels, end) = labels(bytes).ok_or_else(|| refused(Refusal::Malformed))?;
         let kinds = word(bytes, end).zip(word(bytes, end + 2));
         let (kind, class) = kinds.ok_or_else(|| refused(Refusal::Malformed))?;
+        if TRANSFERS.contains(&kind) {
+            // No program looks a name up so. A server that trusts this machine with its zones does not mean a container.
+            return Err(refused(Refusal::NotImplemented));
+        }
         let end = end + 4;
         Ok(Self {
             id: word(header, 0).unwrap_or_default(),
@@ -376,6 +382,9 @@ mod tests {
             "two resolvers would answer each other"
         );
         refused(&changed(2, 0x28), Refusal::NotImplemented);
+        for kind in TRANSFERS {
+            refused(&asked("lan", kind), Refusal::NotImplemented);
+        }
         refused(&changed(5, 2), Refusal::Malformed);
         refused(&changed(12, 0xc0), Refusal::Malformed);
         refused(&good[..good.len() - 1], Refusal::Malformed);

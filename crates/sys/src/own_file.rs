@@ -32,6 +32,8 @@ impl OwnFiles {
     pub fn enter(process: BorrowedFd<'_>, root: OwnedFd, other_user: bool) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptors = rustix::fs::open(c"/proc/self/fd", flags, Mode::empty())?;
+        // A container with `--pid host` may see this process, which has the caller's memory.
+        crate::set_dumpable(false)?;
         if other_user {
             set_namespaces(process, NEW_USER)?;
         }
@@ -39,11 +41,11 @@ impl OwnFiles {
         Ok(Self { root, descriptors })
     }
 
-    /// Opens a regular file for reading and writing; `None` if it is missing or of another kind. No link is followed, and no mount but the root's is
-    /// entered. With `is_mounted` the file itself may be a mount.
+    /// Opens a regular file for reading and writing; `None` if it is missing or of another kind. No link is followed, and no mount but the
+    /// root's is entered. Mode and owner stay. With `is_mounted` the file itself may be a mount.
     ///
     /// # Errors
-    /// Those of openat2(2), open_tree(2) and mount_setattr(2), except that there is no such file.
+    /// Those of openat2(2), open_tree(2) and mount_setattr(2), except that there is no such file; `EAGAIN` where a program has a lease on it.
     pub fn open(&self, path: &CStr, is_mounted: bool) -> Result<Option<OwnedFd>, Errno> {
         let mut resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         resolve.set(ResolveFlags::NO_XDEV, !is_mounted);
@@ -65,12 +67,9 @@ impl OwnFiles {
         };
         change(copy.as_fd(), &attributes)?;
         let name = copy.as_raw_fd().to_string();
-        let file = rustix::fs::openat(
-            &self.descriptors,
-            name,
-            OFlags::RDWR | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        // A program with a lease on the file (fcntl(2)) is not waited for.
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.descriptors, name, flags, Mode::empty())?;
         Ok(Some(file))
     }
 }

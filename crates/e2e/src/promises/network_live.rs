@@ -22,6 +22,11 @@ pub(super) const TESTS: &[Test] = &[
         planted,
     ),
     test(
+        "network_live::a_program_with_a_lease_keeps_no_command_waiting",
+        NEEDS,
+        leased,
+    ),
+    test(
         "network_live::a_server_at_the_machines_loopback_device_is_asked",
         NEEDS,
         loopback,
@@ -152,21 +157,44 @@ for bad in 'ln -s /v/victim' 'ln -s ../v/victim' mkfifo mkdir; do
   cat "$FILE.v/victim"
   tote rm -f web >/dev/null
 done
-# A directory of the machine's at /etc.
 mkdir "$FILE.etc"; echo before > "$FILE.etc/hosts"; echo before > "$FILE.etc/resolv.conf"
-tote run -d --network bridge -v "$FILE.etc:/etc" --name web "$PLAIN" sleep 300 >/dev/null
-tote network connect lab web
-cat "$FILE.etc/hosts" "$FILE.etc/resolv.conf"
-tote rm -f web >/dev/null
-# Files of the machine's at both.
 for how in '' '--driver split'; do
+  # Files of the machine's at both.
   tote run -d --network bridge $how -v "$FILE.etc/hosts:/etc/hosts" -v "$FILE.etc/resolv.conf:/etc/resolv.conf" --name web "$PLAIN" sleep 300 >/dev/null
   tote network connect lab web
   cat "$FILE.etc/hosts" "$FILE.etc/resolv.conf"
   tote rm -f web >/dev/null
+  # A directory of the machine's at /etc.
+  for access in rw ro; do
+    tote run -d --network bridge $how -v "$FILE.etc:/etc:$access" --name web "$PLAIN" sleep 300 >/dev/null
+    tote network connect lab web
+    cat "$FILE.etc/hosts" "$FILE.etc/resolv.conf"
+    tote rm -f web >/dev/null
+  done
 done
 "#;
-    prints(cx, script, &"before\n".repeat(10))
+    prints(cx, script, &"before\n".repeat(16))
+}
+
+/// A program that has a lease (fcntl(2)) on one of the files keeps no command waiting for the time in which it may give it back.
+fn leased(cx: &Context) -> Result<()> {
+    let script = r#"
+member --name web
+mkfifo "$FILE.leased"
+perl -e '$SIG{IO} = "IGNORE"; open F, "<", "/proc/$ARGV[0]/root/etc/hosts" or die; fcntl(F, 1024, 0) or die "no lease: $!";
+open P, ">", $ARGV[1] or die; print P "leased\n"; close P; sleep 300' "$(tote inspect -f '{{.State.Pid}}' web)" "$FILE.leased" >/dev/null &
+holder=$!
+cat "$FILE.leased"
+tote network connect --ip 192.168.77.10 lab web 2>&1 | grep -o "its next start: .*"
+kill $holder
+find web
+"#;
+    let lines = "\
+leased
+its next start: cannot change the container's /etc/hosts: resource temporarily unavailable
+192.168.77.9
+";
+    prints(cx, script, lines)
 }
 
 /// Such as dnsmasq and unbound are, where no systemd-resolved is that tells which servers it asks.

@@ -41,6 +41,8 @@ pub(super) fn expected(cell: &Cell, attempt: &str) -> Expected {
     match (cell.lack(), attempt) {
         (Some("tun"), "left") => {}
         (Some("tun"), _) => return Expected::Explained(TUN),
+        // A program of the machine asks its server.
+        (Some("firewall"), "bridge-name") if asks_loopback(cell) => {}
         // Rules that forward packets are not asked about those of a user's containers: a program of the machine sends them.
         (
             Some("firewall"),
@@ -60,9 +62,9 @@ pub(super) fn expected(cell: &Cell, attempt: &str) -> Expected {
         "out" | "member" | "default" | "allowed" => "198.51.100.2",
         "in" => "198.51.100.9",
         "name" => teller(cell),
-        // The machine's name servers are asked directly, and those of systemd-resolved in its place (docs/networks.md).
+        // The machine's name servers are asked directly, those of systemd-resolved in its place, and others at the loopback device by the
+        // process that watches the container (docs/networks.md).
         "bridge-name" if cell.value("resolv") == "resolved" => LAN,
-        "bridge-name" if cell.user == User::Root && teller(cell) != LAN => "",
         "bridge-name" => teller(cell),
         "neighbour" => "hears",
         "refused" => "none",
@@ -73,6 +75,11 @@ pub(super) fn expected(cell: &Cell, attempt: &str) -> Expected {
         _ => "nothing",
     };
     Expected::Works(line)
+}
+
+/// Whether the only name server that the machine asks is at its loopback device.
+fn asks_loopback(cell: &Cell) -> bool {
+    matches!(cell.value("resolv"), "dnsmasq" | "unbound")
 }
 
 /// Address that the LAN's name server gives.
