@@ -185,13 +185,13 @@ perl -e '$SIG{IO} = "IGNORE"; open F, "<", "/proc/$ARGV[0]/root/etc/hosts" or di
 open P, ">", $ARGV[1] or die; print P "leased\n"; close P; sleep 300' "$(tote inspect -f '{{.State.Pid}}' web)" "$FILE.leased" >/dev/null &
 holder=$!
 cat "$FILE.leased"
-tote network connect --ip 192.168.77.10 lab web 2>&1 | grep -o "its next start: .*"
+tote network connect --ip 192.168.77.10 lab web 2>&1 | grep -o 'its next start: .*available'
 kill $holder
 find web
 "#;
     let lines = "\
 leased
-its next start: cannot change the container's /etc/hosts: resource temporarily unavailable
+its next start: cannot change the container's /etc/hosts: Resource temporarily unavailable
 192.168.77.9
 ";
     prints(cx, script, lines)
