@@ -242,8 +242,10 @@ fn again(cx: &Context) -> Result<()> {
 address() { tote inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}' "$1"; }
 run() { tote run -d "$@" "$PLAIN" sleep 300 >/dev/null; }
 same() { [ "$(address "$1")" = "$first" ] && echo same || echo "$(address "$1") is not $first"; }
-tote network create --ipv6 --subnet 192.168.80.0/24 --subnet fd00:80::/64 both >/dev/null
-for net in bridge lab both; do
+# So wide that no other container has the address by chance.
+tote network create --subnet 10.77.0.0/16 wide >/dev/null
+tote network create --ipv6 --subnet 10.80.0.0/16 --subnet fd00:80::/64 both >/dev/null
+for net in bridge wide both; do
   run --network $net --name web; first=$(address web)
   tote rm -f web >/dev/null; run --network $net; run --network $net --name web; same web
   # As compose does it: the other one is there before the first one goes.
