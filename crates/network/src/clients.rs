@@ -7,7 +7,8 @@
 use crate::filter::{
     NFPROTO_INET, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME,
     NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_RULE_CHAIN,
-    NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NFTA_TABLE_NAME, NLM_F_APPEND, header, transaction_by,
+    NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NFTA_TABLE_NAME, NLM_F_APPEND, header, transaction,
+    transaction_by,
 };
 use crate::netlink::{NLM_F_CREATE, NLM_F_EXCL, Request, Socket};
 use crate::rule::{
@@ -87,6 +88,22 @@ pub fn keep_clients(network: BorrowedFd<'_>) -> Result<(), LinkError> {
     let filter = Socket::of_filter_inside(network).map_err(failed)?;
     let requests = [table()].into_iter().chain(chains(TABLE));
     transaction_by(&filter, requests.collect()).map_err(failed)
+}
+
+/// Makes the rules of [`keep_clients`] again in this network namespace, where another program has flushed them. The routes stay without them.
+///
+/// # Errors
+/// [`LinkError`].
+pub fn keep_clients_again() -> Result<(), LinkError> {
+    let failed = |source| LinkError {
+        attempt: "let sockets have the addresses of clients again".to_owned(),
+        source,
+    };
+    if crate::filter::has_in(TABLE, CHAINS[0]).map_err(failed)? {
+        return Ok(());
+    }
+    let requests = [table()].into_iter().chain(chains(TABLE));
+    transaction(requests.collect()).map_err(failed)
 }
 
 /// The request for the table of a namespace for a user's networks.

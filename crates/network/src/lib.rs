@@ -70,7 +70,7 @@ pub use bridge::{
 };
 pub use called::CalledNames;
 pub use claim::claimed;
-pub use clients::{CLIENT_MARK, STAY_MARK, keep_clients, keep_marked};
+pub use clients::{CLIENT_MARK, STAY_MARK, keep_clients, keep_clients_again, keep_marked};
 pub use denial::{Denials, epoch, filter_state, remove_exceptions};
 pub use device::{DeviceError, move_devices};
 pub use egress::{Answerer, Egress, Place, Service, remove_egress};

@@ -117,6 +117,10 @@ fn restore(home: &Home) -> Result<(), EngineError> {
         let done = restore_one(home, &name);
         result = result.and(done);
     }
+    if rootless::is_inside(home) {
+        // A kernel may be without these rules.
+        best_effort(tote_network::keep_clients_again());
+    }
     publish::restore(home)?;
     result?;
     let state = filter_state().map_err(filter)?;

@@ -284,17 +284,24 @@ done
 
 fn flushed(cx: &Context) -> Result<()> {
     let script = r#"
-tote run -d --network bridge --name web "$IMAGE" sleep 300 >/dev/null
+serve web -p 8188:80
+asked() { in_server busybox nc -w 3 198.51.100.2 8188 </dev/null; }
 inside() { nsenter --net=/proc/$(pgrep -u $USER_ID '^pas(ta|st)')/fd/0 "$@"; }
-rules() { inside nft list ruleset | sed 's/packets [0-9]* bytes [0-9]*//'; }
-rules > "$FILE.before"; grep -c 'table inet tote' "$FILE.before"
+# Connections out are led by pasta from then on.
+rules() { inside nft list ruleset | sed '/log group/d; /socket transparent/d; /chain onward/,/}/d; /^$/d'; }
+rules > "$FILE.before"; grep -c 'table inet tote {' "$FILE.before"
 inside nft flush ruleset
 rules
 tote ps >/dev/null
-rules | diff "$FILE.before" - && echo again
+rules > "$FILE.after"
+for table in tote tote-clients; do
+  for file in before after; do sed -n "/^table inet $table {/,/^}/p" "$FILE.$file" > "$FILE.$file-$table"; done
+  diff "$FILE.before-$table" "$FILE.after-$table" && echo again
+done
+asked
 tote exec web sh -c "$HEAR"
 "#;
-    networks_rootless::shows(cx, script, "1\nagain\n198.51.100.2\n")
+    networks_rootless::shows(cx, script, "1\nagain\nagain\n198.51.100.9\n198.51.100.2\n")
 }
 
 fn held(cx: &Context) -> Result<()> {
