@@ -387,7 +387,7 @@ mod tests {
         .unwrap();
         assert_eq!((&*said.stdout, &*said.stderr), (&b"out\n"[..], &b"err\n"[..]));
         assert_eq!(said.status.code(), Some(3));
-        for line in ["sleep 1000", "exec >&- 2>&-; sleep 1000"] {
+        for line in ["exec sleep 1000", "exec >&- 2>&-; exec sleep 1000"] {
             let late = asked(&format!("exec 0<&-; {line}"), Wait::within(MOMENT)).unwrap_err();
             assert_eq!(late.kind(), ErrorKind::TimedOut, "{line}");
         }
