@@ -207,7 +207,7 @@ impl<'a> Extraction<'a> {
     }
 
     fn directory(&mut self, dir: &Dir, name: &[u8], entry: &Entry) -> Result<(), ExtractError> {
-        let wanted = entry.mode & 0o7777;
+        let wanted = self.maker.mode(entry);
         // The owner must be able to create entries in it until the end; and in a setgid directory it becomes
         // setgid.
         let at_once = self.maker.mask.leaves(wanted) && wanted & 0o300 == 0o300 && dir.group.is_none();
@@ -254,11 +254,8 @@ impl<'a> Extraction<'a> {
         let owner = self.maker.wanted_owner(entry);
         let set = self.maker.own_and_attributes(fd, entry, owner);
         set.map_err(|failed| metadata(entry, failed))?;
-        self.fixups.note(
-            &entry.path,
-            entry.mtime,
-            Some(Mode::from_raw_mode(entry.mode & 0o7777)),
-        );
+        let mode = Mode::from_raw_mode(self.maker.mode(entry));
+        self.fixups.note(&entry.path, entry.mtime, Some(mode));
         Ok(())
     }
 

@@ -43,12 +43,17 @@ impl Maker {
         }
     }
 
+    /// Returns the mode that an entry gets, which may lack rights that the archive has.
+    pub(crate) fn mode(&self, entry: &Entry) -> u32 {
+        let rights = if self.owner.keeps_rights() { 0o6000 } else { 0 };
+        entry.mode & (0o1777 | rights)
+    }
+
     /// Returns the mode to create an entry with, and the mode to set afterwards if they differ.
     ///
-    /// It is not for directories, whose setgid bit gives no rights.
+    /// It is not for directories, which are filled before they get their mode.
     pub(crate) fn modes(&self, entry: &Entry) -> (Mode, Option<Mode>) {
-        let rights = if self.owner.keeps_rights() { 0o6000 } else { 0 };
-        let mode = entry.mode & (0o1777 | rights);
+        let mode = self.mode(entry);
         // Setting attributes needs write permission.
         match self.mask.leaves(mode) && entry.xattrs.is_empty() {
             true => (Mode::from_raw_mode(mode), None),

@@ -289,7 +289,7 @@ fn what_goes_to_the_caller_gives_nobody_rights() {
             ("SCHILY.xattr.user.own", b"1"),
         ]),
         file("tool", "x").owner(1, 2).mode(0o6755),
-        directory("dir").mode(0o3777),
+        directory("dir").mode(0o7777),
         file("dir/deep", "x").mode(0o4711),
         hard_link("dir/again", "tool"),
         Member::new("fifo", b'6').mode(0o6666),
@@ -311,7 +311,7 @@ fn what_goes_to_the_caller_gives_nobody_rights() {
         assert_eq!(done.devices_skipped, 2, "{devices:?}");
         for (name, expected) in [
             ("tool", 0o755),
-            ("dir", 0o3777),
+            ("dir", 0o1777),
             ("dir/deep", 0o711),
             ("dir/again", 0o755),
             ("fifo", 0o666),

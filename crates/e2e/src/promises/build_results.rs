@@ -97,11 +97,17 @@ fn contexts(cx: &Context) -> Result<()> {
 /// Builds programs that are setuid and setgid, has their files written to a directory twice, and looks at their modes: the second time they replace others.
 fn harmless(cx: &Context) -> Result<()> {
     write(cx, "tool", "#!/bin/sh\n")?;
+    write(cx, "dir/below/file", "")?;
     let out = cx.path("out")?;
-    let rest = "FROM scratch\nCOPY --chmod=4755 tool /setuid\nCOPY --chmod=2755 tool /below/setgid\nCOPY --chmod=6711 tool /both\n";
+    let rest = "FROM scratch\nCOPY --chmod=4755 tool /setuid\nCOPY --chmod=2755 tool /below/setgid\nCOPY --chmod=6711 tool /both\nCOPY --chmod=6755 dir /dir\n";
     for _ in 0..2 {
         build(cx, &["-o", &out], rest)?.exits(0)?;
-        for (name, expected) in [("setuid", 0o755), ("below/setgid", 0o755), ("both", 0o711)] {
+        for (name, expected) in [
+            ("setuid", 0o755),
+            ("below/setgid", 0o755),
+            ("both", 0o711),
+            ("dir/below", 0o755),
+        ] {
             let mode = fs::metadata(cx.scratch().join("out").join(name))?.mode();
             ensure!(mode & 0o7777 == expected, "{name} has the mode {mode:o}");
         }

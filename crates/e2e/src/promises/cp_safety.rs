@@ -205,7 +205,7 @@ fn harmless(cx: &Context) -> Result<()> {
     run(cx, &[])?;
     inside(
         cx,
-        "cd /home && mkdir d && cp /bin/busybox d/tool && chmod 6755 d/tool && mknod d/pipe p && chmod 1777 d",
+        "cd /home && mkdir d && cp /bin/busybox d/tool && chmod 6755 d/tool && mknod d/pipe p && chmod 7777 d",
     )?;
     copies(cx, &["web:/home/d", "d"])?;
     copies(cx, &["web:/home/d/tool", "tool"])?;
@@ -213,6 +213,8 @@ fn harmless(cx: &Context) -> Result<()> {
         let mode = fs::metadata(cx.scratch().join(name))?.permissions().mode();
         ensure!(mode & 0o7777 == 0o755, "{name} has the mode {mode:o}");
     }
+    let mode = fs::metadata(cx.scratch().join("d"))?.mode();
+    ensure!(mode & 0o7777 == 0o1777, "the directory has the mode {mode:o}");
     copies(cx, &["-a", "web:/home/d/tool", "kept"])?;
     ensure!(fs::metadata(cx.scratch().join("kept"))?.mode() & 0o7777 == 0o6755);
     // A copy into a container keeps the mode.
