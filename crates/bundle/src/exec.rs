@@ -32,6 +32,9 @@ pub struct ExecOptions {
     pub cap_add: Vec<Capability>,
     /// True if the process has the container's capabilities with any user; only `debug` has it.
     pub keeps_capabilities: bool,
+    /// Capability that the container lacks and the process has with any user, so that the kernel keeps the container's processes out of it; only
+    /// `debug` has it.
+    pub mark: Option<&'static str>,
     /// `--detach-keys`, as written.
     pub detach_keys: Option<String>,
     /// `--preserve-fds`: number of descriptors from 3 on that the process inherits.
@@ -131,6 +134,20 @@ pub fn exec_process(own: Process, options: &ExecOptions, context: &ExecContext<'
         let sets = process.capabilities.get_or_insert_default();
         for set in [&mut sets.permitted, &mut sets.inheritable, &mut sets.ambient] {
             set.clone_from(&sets.effective);
+        }
+    }
+    if let Some(mark) = options.mark {
+        let sets = process.capabilities.get_or_insert_default();
+        for set in [
+            &mut sets.bounding,
+            &mut sets.effective,
+            &mut sets.permitted,
+            &mut sets.inheritable,
+            &mut sets.ambient,
+        ] {
+            if !set.iter().any(|held| held == mark) {
+                set.push(mark.to_owned());
+            }
         }
     }
     process

@@ -10,6 +10,7 @@
 //! stopped container, or an image, gets a first process that only waits (`still.rs`).
 
 mod context;
+mod devices;
 mod effective;
 mod engines;
 mod environment;
@@ -75,9 +76,7 @@ pub fn debug(
     mut request: DebugRequest,
     warn: &mut dyn FnMut(String),
 ) -> Result<Executed, EngineError> {
-    if request.script.is_some() && !request.exec.command.is_empty() {
-        return Err(DebugError::TwoCommands.into());
-    }
+    check(&request)?;
     // A session ends with its caller, who holds the tools, so no keys leave it alone.
     request.exec.detach_keys = Some(String::new());
     let keys = exec::detach_keys(&request.exec)?;
@@ -86,6 +85,7 @@ pub fn debug(
     rights.check(&request)?;
     let found = find(home, wanted, warn)?;
     rights.warning(&found.target).into_iter().for_each(&mut *warn);
+    request.exec.mark = rights.mark(&found.target);
     if found.target.guest.is_some() {
         return machine::debug(home, found, (request, keys), warn);
     }
@@ -96,9 +96,6 @@ pub fn debug(
         specs,
         still: _still,
     } = found;
-    if request.target_view && !request.packages.is_empty() {
-        return Err(KeepError::PackagesInTarget.into());
-    }
     if request.no_cgroup {
         target.cgroup = String::new();
     }
@@ -133,6 +130,7 @@ pub fn debug(
         mapped: maps_layers(&rustix::system::uname().release().to_string_lossy()),
         attach_point: &home.attach_point(),
         brought: view.brought,
+        dev: view.dev,
         links: view.links,
         binds: forwards.binds.clone(),
         files: [view.files, std::mem::take(&mut forwards.files), own].concat(),
@@ -148,6 +146,17 @@ pub fn debug(
         &mut |child| forwards.begin(child),
         warn,
     )
+}
+
+/// Refuses options that cannot be given together.
+fn check(request: &DebugRequest) -> Result<(), EngineError> {
+    if request.script.is_some() && !request.exec.command.is_empty() {
+        return Err(DebugError::TwoCommands.into());
+    }
+    if request.target_view && !request.packages.is_empty() {
+        return Err(KeepError::PackagesInTarget.into());
+    }
+    Ok(())
 }
 
 /// Fills in a command and a directory where the request has none. Returns files for the command.

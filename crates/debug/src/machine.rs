@@ -75,6 +75,7 @@ pub(super) fn debug(
         aside: None,
         attach_point: Path::new(CONTAINERS),
         brought: view.brought,
+        dev: view.dev,
         links: view.links,
         binds: Vec::new(),
         files: [view.files, own].concat(),

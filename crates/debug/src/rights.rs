@@ -103,29 +103,80 @@ impl Rights {
         }
     }
 
-    /// Returns a warning if the container's processes can take the session over all the same: with SYS_PTRACE they need no capability of the
-    /// traced process, except where the container's user namespace holds the session as well.
-    pub(super) fn warning(&self, target: &Target) -> Option<String> {
-        let sets = target.own().process.capabilities.as_ref();
-        let held = |name: &str| sets.is_some_and(|sets| sets.bounding.iter().any(|held| held == name));
-        let number = |name: &str| ALL_CAPABILITIES.iter().position(|known| *known == name);
-        let lacks = if self.privileged {
-            ALL_CAPABILITIES.iter().any(|name| !held(&format!("CAP_{name}")))
+    /// Returns the capability that a session with more rights has and the container lacks, with any of these rights and any user; `None`
+    /// if there is no such capability, or none is needed.
+    ///
+    /// The kernel lets a process look into another one if it has all capabilities of that one (ptrace(2)). Other rights than capabilities, such
+    /// as those of another cgroup, are nothing that it compares, and a user other than root has no capabilities.
+    pub(super) fn mark(&self, target: &Target) -> Option<&'static str> {
+        let available = if target.has(NamespaceType::User) {
+            u64::MAX
         } else {
-            let added = ALL_CAPABILITIES
-                .iter()
-                .filter(|name| number(name).is_some_and(|number| self.capabilities & (1 << number) != 0));
-            added.into_iter().any(|name| !held(&format!("CAP_{name}")))
+            tote_sys::bounding_capabilities()
         };
-        let traces = held("CAP_SYS_PTRACE") && !target.has(NamespaceType::User);
-        (lacks && traces).then(|| {
-            format!(
-                "processes of {} can take this session over with its rights ({}): the container has the capability SYS_PTRACE",
-                target.display(),
-                self.options()
-            )
+        self.mark_beside(bounding(target), available)
+    }
+
+    fn mark_beside(&self, bounding: &[String], available: u64) -> Option<&'static str> {
+        let is_available = |name: &str| {
+            let place = ALL_CAPABILITIES.iter().position(|known| *known == name);
+            place.is_some_and(|place| available & (1 << place) != 0)
+        };
+        let mut marks = MARKS.into_iter().filter(|_| self.is_any());
+        marks.find(|mark| {
+            let name = mark.trim_start_matches("CAP_");
+            is_available(name) && !holds(bounding, name)
         })
     }
+
+    /// Returns a warning if the container's processes can take the session over all the same.
+    pub(super) fn warning(&self, target: &Target) -> Option<String> {
+        let reason = self.open_by(bounding(target), self.mark(target))?;
+        Some(format!(
+            "processes of {} can take this session over with its rights ({}): {reason}",
+            target.display(),
+            self.options()
+        ))
+    }
+
+    /// Returns the reason why a container with these capabilities can take over a session that has this mark; `None` if the kernel refuses that, or
+    /// if the session has nothing that the container lacks.
+    fn open_by(&self, bounding: &[String], mark: Option<&str>) -> Option<&'static str> {
+        if !self.gains(bounding) {
+            return None;
+        }
+        match mark {
+            // With it a process needs no capability of the traced one.
+            _ if holds(bounding, "SYS_PTRACE") => Some("the container has the capability SYS_PTRACE"),
+            None => {
+                Some("no capability that the container lacks can be given to the session to keep them out")
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// True if a session has something that the container's processes lack.
+    fn gains(&self, bounding: &[String]) -> bool {
+        let is_added = |number: usize| self.privileged || self.capabilities & (1 << number) != 0;
+        let mut names = ALL_CAPABILITIES.iter().enumerate();
+        self.no_cgroup || names.any(|(number, name)| is_added(number) && !holds(bounding, name))
+    }
+}
+
+/// Capabilities by one of which a session differs from its container. By them a process may wake the machine, or keep it awake, and nothing else.
+const MARKS: [&str; 2] = ["CAP_WAKE_ALARM", "CAP_BLOCK_SUSPEND"];
+
+/// Returns the capabilities that a process of the container can have at most.
+fn bounding(target: &Target) -> &[String] {
+    let sets = target.own().process.capabilities.as_ref();
+    sets.map_or(&[], |sets| &sets.bounding)
+}
+
+/// True if the capability of this name, without `CAP_`, is among these.
+fn holds(bounding: &[String], name: &str) -> bool {
+    bounding
+        .iter()
+        .any(|held| held.strip_prefix("CAP_") == Some(name))
 }
 
 #[cfg(test)]
@@ -191,6 +242,46 @@ mod tests {
             assert_eq!((&*rights.suffix(), &*rights.options()), (suffix, shown));
             assert_eq!(rights.is_any(), !suffix.is_empty());
         }
+    }
+
+    /// Each single right, in containers of all kinds: either the kernel keeps the container's processes out, or a warning tells that it does not.
+    #[test]
+    fn a_session_with_more_rights_is_closed_or_a_warning_says_that_it_is_not() {
+        let all: Vec<&str> = ALL_CAPABILITIES.to_vec();
+        let but_marks = |name: &&str| !MARKS.contains(&&*format!("CAP_{name}"));
+        let no_marks: Vec<&str> = all.iter().copied().filter(but_marks).collect();
+        let containers: [(&[&str], bool); 6] = [
+            (&[], false),
+            (&["CHOWN", "KILL", "MKNOD", "SYS_CHROOT"], false),
+            (&["CHOWN", "WAKE_ALARM"], false),
+            (&["WAKE_ALARM", "BLOCK_SUSPEND"], true),
+            (&["CHOWN", "SYS_PTRACE"], true),
+            (&no_marks, true),
+        ];
+        let names = all.iter().map(|name| (vec![("cap-add", *name)], false));
+        let others = [(vec![("privileged", "true")], false), (vec![], true)];
+        for (options, no_cgroup) in names.chain(others) {
+            let rights = Rights::of(&request(&options, no_cgroup));
+            for (held, is_open) in containers {
+                let bounding: Vec<String> = held.iter().map(|name| format!("CAP_{name}")).collect();
+                let mark = rights.mark_beside(&bounding, u64::MAX);
+                let text = format!("{} in a container with {held:?}", rights.options());
+                let gains = no_cgroup || options.iter().any(|(_, name)| !held.contains(name));
+                assert_eq!(rights.gains(&bounding), gains, "{text}");
+                assert_eq!(
+                    rights.open_by(&bounding, mark).is_some(),
+                    gains && is_open,
+                    "{text}"
+                );
+                // What the kernel compares: a capability that no process of the container can have.
+                let differs = mark.is_some_and(|mark| !bounding.iter().any(|held| held == mark));
+                assert!(differs || is_open || !gains, "{text}");
+                assert!(rights.mark_beside(&bounding, 0).is_none(), "the caller lacks it");
+                assert_eq!(rights.open_by(&bounding, None).is_some(), gains, "{text}");
+            }
+        }
+        let none = Rights::default();
+        assert!(none.mark_beside(&[], u64::MAX).is_none() && none.open_by(&[], None).is_none());
     }
 
     #[test]

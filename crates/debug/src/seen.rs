@@ -1,5 +1,6 @@
 //! Facts about a container's tree on which a session depends: seen here, or by the guest of the virtual machine that has the tree.
 
+use super::devices;
 use super::environment::home_of;
 use super::lint;
 use super::prompt::visible;
@@ -7,14 +8,14 @@ use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, openat, readlinkat, statat};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
-use tote_sandbox::RootLink;
+use tote_sandbox::{DeviceOf, OwnDev, RootLink};
 use tote_sys::Errno;
 
 /// Place of the container's tree among the tools.
 pub(super) const PLACE: &str = "/target";
 
-/// Directories of the container that take the place of the tools' own.
-const DIRECTORIES: [&str; 3] = ["/proc", "/dev", "/sys"];
+/// Directories of the container that take the place of the tools' own: file systems of the kernel's, which is looked at when they are shown.
+const DIRECTORIES: [&str; 2] = ["/proc", "/sys"];
 
 /// Files of the container of which the session gets copies in the place of the tools' own. Packages add users by renaming a new
 /// file over the old one, which a mount would forbid; and such users are the tools', not the container's. A copy has the names, and
@@ -56,6 +57,9 @@ pub(super) struct Seen {
     pub(super) copies: Vec<(String, Vec<u8>)>,
     /// Links among the tools: text, path, and whether it takes the place of a file.
     links: Vec<(String, String, bool)>,
+    /// Devices of the container beside those that every container has: path below `/dev`, whether it is a block device, and number.
+    #[serde(default)]
+    devices: Vec<(String, bool, u64)>,
     /// Faults of the command.
     pub(super) complaints: Vec<String>,
     /// Program of the container that starts another one with further variables, env(1).
@@ -76,6 +80,7 @@ impl Seen {
                 seen.shown.push(path.to_owned());
             }
         }
+        seen.devices = devices::of(root)?;
         seen.links.push((PLACE.to_owned(), FOR_CNTR.to_owned(), false));
         for path in [TIME_ZONE].iter().chain(&FILES) {
             let text = match places.kind(path)? {
@@ -101,6 +106,16 @@ impl Seen {
         let env = tote_rootfs::lookup_executable(root, "env".as_ref(), OF_ENV.as_ref(), "/".as_ref());
         seen.env = env.ok().and_then(|path| path.to_str().map(str::to_owned));
         Ok(seen)
+    }
+
+    /// Describes the `/dev` of the session.
+    pub(super) fn dev(&self) -> OwnDev {
+        let devices = self.devices.iter().cloned();
+        let devices = devices.map(|(name, block, number)| DeviceOf { name, block, number });
+        OwnDev {
+            container: PLACE,
+            devices: devices.collect(),
+        }
     }
 
     pub(super) fn links(&self) -> Vec<RootLink> {
@@ -259,6 +274,7 @@ mod tests {
         };
         let seen = Seen::of(root.as_fd(), &asked).unwrap();
         assert_eq!(seen.shown, ["/proc", "/etc/hosts"]);
+        assert!(seen.devices.is_empty(), "{:?}", seen.devices);
         let names = b"root:x:0:0:root:/root:/bin/sh\n".to_vec();
         assert_eq!(seen.copies, [("/etc/passwd".to_owned(), names)]);
         assert_eq!(seen.complaints.len(), 1);

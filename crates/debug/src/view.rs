@@ -7,7 +7,7 @@ use crate::EngineError;
 use crate::exec::{ExecError, Target};
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, readlinkat, statat};
-use tote_sandbox::{Brought, RootLink, Whole, WrittenFile};
+use tote_sandbox::{Brought, OwnDev, RootLink, Whole, WrittenFile};
 use tote_sys::Errno;
 
 /// Search path of tools that say nothing of it.
@@ -17,6 +17,8 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 pub(super) struct View {
     is_target: bool,
     pub(super) brought: Vec<Brought>,
+    /// `/dev` of the tools, unless the container's tree is the root.
+    pub(super) dev: Option<OwnDev>,
     pub(super) links: Vec<RootLink>,
     pub(super) files: Vec<WrittenFile>,
     /// Shell that is started unless another is asked for.
@@ -51,6 +53,7 @@ impl View {
         Ok(Self {
             is_target: true,
             brought,
+            dev: None,
             links,
             files: vec![shell::debugger(shell::COMMANDS_ASIDE, "/.tote/bin/sh", "/")],
             env: launchers.env.clone(),
@@ -67,7 +70,7 @@ impl View {
     ) -> Result<Self, EngineError> {
         let mut brought = vec![part(target, "/", PLACE)?];
         brought.extend(seen.shown.iter().map(|path| shown(path)));
-        let links = seen.links();
+        let (dev, links) = (Some(seen.dev()), seen.links());
         let mut files = commands((command, env), &seen);
         files.extend(
             seen.copies
@@ -77,6 +80,7 @@ impl View {
         Ok(Self {
             is_target: false,
             brought,
+            dev,
             links,
             files,
             shell: None,

@@ -265,6 +265,12 @@ fn mount(f: &mut fmt::Formatter<'_>, op: &MountOp) -> fmt::Result {
     match op.quirk {
         Quirk::CopyUp => write!(f, " copy-up")?,
         Quirk::OnlyProc => write!(f, " only-procfs")?,
+        Quirk::OnlyOf { magic } => write!(f, " if it is of the kind {magic:x}")?,
+        Quirk::OnlyDevice { block, number } => {
+            let kind = if block { "block" } else { "character" };
+            let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+            write!(f, " if it is the {kind} device {major}:{minor}")?;
+        }
         Quirk::None => {}
     }
     match &op.otherwise {

@@ -28,6 +28,7 @@ mod mounts;
 mod namespace_maps;
 mod namespaces;
 mod option;
+mod own_dev;
 mod parameter;
 mod path;
 mod plan;
@@ -59,4 +60,4 @@ pub use plan::{
 pub use process::{INIT_NAME, program};
 pub use root::Root;
 pub use schedule::{affinity, schedule};
-pub use tools::{Aside, Brought, HostFile, RootLink, Tools, Whole, WrittenFile};
+pub use tools::{Aside, Brought, DeviceOf, HostFile, OwnDev, RootLink, Tools, Whole, WrittenFile};

@@ -29,6 +29,8 @@ pub struct Tools<'a> {
     pub attach_point: &'a Path,
     /// Parts of the container's tree that are shown among the tools, in this order.
     pub brought: Vec<Brought>,
+    /// `/dev` of the tools; `None` if the container's is brought.
+    pub dev: Option<OwnDev>,
     /// Symbolic links of the root.
     pub links: Vec<RootLink>,
     /// Files of the host that the root shows.
@@ -100,6 +102,29 @@ pub enum Whole {
     Shown(&'static str),
 }
 
+/// A `/dev` of the tools' own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnDev {
+    /// Place of the container's tree among the tools.
+    pub container: &'static str,
+    /// Devices of the container that it shows beside the usual ones.
+    pub devices: Vec<DeviceOf>,
+}
+
+/// A device of the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceOf {
+    /// Path below `/dev`.
+    pub name: String,
+    /// True for a block device.
+    pub block: bool,
+    /// Number that it must have, as in `st_rdev`.
+    pub number: u64,
+}
+
+/// `SYSFS_MAGIC` of linux/magic.h.
+const SYSFS: u32 = 0x6265_6572;
+
 /// Plans the mounts, and the change to the new root.
 ///
 /// With the root of the container's user namespace, the tools belong to that one: it may write to them as a root does.
@@ -167,6 +192,9 @@ pub(crate) fn plan(
     builder.own_files("")?;
     for brought in tools.brought {
         builder.bring(brought)?;
+    }
+    if let Some(own) = tools.dev {
+        builder.own_dev(own)?;
     }
     builder.own_links("")?;
     builder.switch()?;
@@ -243,10 +271,11 @@ impl Builder<'_> {
 
     fn bring(&mut self, brought: Brought) -> Result<(), PlanError> {
         let Brought { from, path, at } = brought;
-        let quirk = if at == "/proc" {
-            Quirk::OnlyProc
-        } else {
-            Quirk::None
+        let quirk = match (&from, &*at) {
+            (_, "/proc") => Quirk::OnlyProc,
+            // A container need not have it, and a directory of its own in that place is not a sysfs.
+            (Whole::Shown(_), "/sys") => Quirk::OnlyOf { magic: SYSFS },
+            _ => Quirk::None,
         };
         let (source, attributes) = match from {
             Whole::Process(process) => {

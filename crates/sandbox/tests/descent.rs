@@ -6,11 +6,11 @@ use rustix::fd::OwnedFd;
 use std::path::Path;
 use tote_rootfs::{Bind, Storage, Upper};
 use tote_sandbox::{
-    Aside, Brought, CgroupView, DeviceNodes, Facts, HostFile, Newcomer, Plan, Root, RootLink, SecurityModule,
-    Stdin, Tools, Whole, WrittenFile, enter,
+    Aside, Brought, CgroupView, DeviceNodes, DeviceOf, Facts, HostFile, Newcomer, OwnDev, Plan, Root,
+    RootLink, SecurityModule, Stdin, Tools, Whole, WrittenFile, enter,
 };
 use tote_spec::Spec;
-use tote_sys::{JoinProcess, Op, Privilege};
+use tote_sys::{JoinProcess, Op, Privilege, Quirk, Source};
 
 const NEW_PID: u32 = 0x2000_0000;
 const NEW_MOUNT: u32 = 0x2_0000;
@@ -132,6 +132,7 @@ fn tools(aside: Option<Aside<'static>>, at: &str) -> Tools<'static> {
             path: "/".to_owned(),
             at: at.to_owned(),
         }],
+        dev: None,
         links: Vec::new(),
         binds: vec![HostFile {
             path: "/socket".into(),
@@ -212,6 +213,44 @@ fn what_the_image_host_gets_is_below_its_root() {
     ]
     .map(at);
     assert!(order.is_sorted(), "{order:?}: {text}");
+}
+
+/// The container's `/dev` is in the hands of its root, so the session has another one, with what is the kernel's alone.
+#[test]
+fn the_tools_have_a_dev_of_their_own() {
+    let mut tools = tools(None, "/target");
+    tools.dev = Some(OwnDev {
+        container: "/target",
+        devices: vec![DeviceOf {
+            name: "net/tun".to_owned(),
+            block: false,
+            number: rustix::fs::makedev(10, 200),
+        }],
+    });
+    let plan = planned_with("null", NEW_PID | NEW_MOUNT, Some(tools));
+    let text = plan.to_string();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?}: {text}"));
+    let order = [
+        "bind another container's / on /target",
+        "mount tmpfs on /dev",
+        "make device /dev/null 1:3",
+        "link /dev/fd to /proc/self/fd",
+        "mount devpts on /dev/pts",
+        "mount tmpfs on /dev/shm",
+        "bind /attach/target/dev/mqueue on /dev/mqueue",
+        "bind /attach/target/dev/net/tun on /dev/net/tun if it is the character device 10:200",
+    ]
+    .map(at);
+    assert!(order.is_sorted(), "{order:?}: {text}");
+    for op in &plan.ops {
+        let Op::Mount(mount) = op else { continue };
+        let Source::Clone(source) = &mount.source else {
+            continue;
+        };
+        let is_checked = matches!(mount.quirk, Quirk::OnlyOf { .. } | Quirk::OnlyDevice { .. });
+        let of_container = source.path.to_bytes().starts_with(b"/attach/target");
+        assert!(is_checked || !of_container, "{plan}");
+    }
 }
 
 #[test]

@@ -6,13 +6,14 @@
 use crate::attach::attach;
 use crate::attributes::{Change, beyond, change, propagate, set_attributes};
 use crate::fresh::{self, Fresh};
+use crate::lookup::openat2;
 use crate::registers::Registers;
 use crate::root::{self, Last};
 use crate::source::{on_host, open_source};
 use crate::text::Text;
 use crate::{Attributes, CloneSource, CopyMode, Errno, Source, Value, copy, instance};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use std::ffi::{CStr, CString};
 
@@ -38,8 +39,45 @@ pub enum Quirk {
     None,
     /// The existing contents of the place are copied into the mount.
     CopyUp,
-    /// The source must be a procfs: the container would take any other file system below `/proc` for the kernel's.
+    /// The source must be a whole procfs, with nothing mounted over its `self`: the container would take any other file system below
+    /// `/proc` for the kernel's, and what its links lead to for its own descriptors.
     OnlyProc,
+    /// Nothing is mounted unless the source is a file system of this kind of the kernel's (`f_type` of statfs(2)).
+    OnlyOf {
+        /// The kind.
+        magic: u32,
+    },
+    /// Nothing is mounted unless the source is this device.
+    OnlyDevice {
+        /// True for a block device.
+        block: bool,
+        /// Number, as in `st_rdev`.
+        number: u64,
+    },
+}
+
+impl Quirk {
+    /// True if a source that is missing, or of another kind, is left out.
+    fn may_be_left_out(self) -> bool {
+        matches!(self, Self::OnlyOf { .. } | Self::OnlyDevice { .. })
+    }
+
+    /// True unless the mount has to be left out.
+    fn fits(self, mount: BorrowedFd<'_>) -> Result<bool, Errno> {
+        Ok(match self {
+            Self::OnlyOf { magic } => kind_of(mount)? == magic.into(),
+            Self::OnlyDevice { block, number } => {
+                let found = rustix::fs::fstat(mount)?;
+                let kind = if block {
+                    FileType::BlockDevice
+                } else {
+                    FileType::CharacterDevice
+                };
+                FileType::from_raw_mode(found.st_mode) == kind && found.st_rdev == number
+            }
+            Self::None | Self::CopyUp | Self::OnlyProc => true,
+        })
+    }
 }
 
 /// Place of a mount.
@@ -123,25 +161,7 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         registers.fresh = None;
     }
     let Source::New { fs, .. } = &op.source else {
-        let mount = make_mount(op, None, registers)?;
-        let last = last(make, mount.as_fd())?;
-        if let (Some(last), Quirk::None) = (last, op.quirk)
-            && fresh::make(registers.fresh.as_ref(), path, last)?
-        {
-            fresh::attach(registers.fresh.as_ref(), path, mount.as_fd())?;
-            return propagate(mount.as_fd(), &op.attributes);
-        }
-        let (place, was_there) = place(path, strict, last, registers)?;
-        if op.quirk == Quirk::OnlyProc && !is_proc(mount.as_fd())? {
-            registers.text.set(b"only a procfs may be mounted there");
-            return Err(Errno::XDEV);
-        }
-        check_place(place.as_fd(), over_proc, registers)?;
-        if was_there && op.quirk == Quirk::CopyUp {
-            fill(&op.source, place.as_fd())?;
-        }
-        attach(mount.as_fd(), place.as_fd())?;
-        return propagate(mount.as_fd(), &op.attributes);
+        return existing_at(op, (path, make), (strict, over_proc), registers);
     };
     let last = (make != Make::Nothing).then_some(Last::Dir(0o755));
     let mount = new_at(op, path, last, (strict, over_proc), registers)?;
@@ -155,6 +175,43 @@ pub(crate) fn mount(op: &MountOp, registers: &mut Registers<'_>) -> Result<(), E
         _ => {}
     }
     Ok(())
+}
+
+/// Mounts what is there already, at a path inside the container.
+fn existing_at(
+    op: &MountOp,
+    (path, make): (&CStr, Make),
+    (strict, over_proc): (bool, bool),
+    registers: &mut Registers<'_>,
+) -> Result<(), Errno> {
+    let mount = match make_mount(op, None, registers) {
+        // Those to whom the source belongs may have changed it meanwhile.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if op.quirk.may_be_left_out() => return Ok(()),
+        mount => mount?,
+    };
+    if !op.quirk.fits(mount.as_fd())? {
+        return Ok(());
+    }
+    let last = last(make, mount.as_fd())?;
+    if let (Some(last), true) = (last, op.quirk == Quirk::None || op.quirk.may_be_left_out())
+        && fresh::make(registers.fresh.as_ref(), path, last)?
+    {
+        fresh::attach(registers.fresh.as_ref(), path, mount.as_fd())?;
+        return propagate(mount.as_fd(), &op.attributes);
+    }
+    let (place, was_there) = place(path, strict, last, registers)?;
+    if op.quirk == Quirk::OnlyProc && !is_whole_proc(mount.as_fd())? {
+        registers
+            .text
+            .set(b"only a procfs may be mounted there, with nothing over its self");
+        return Err(Errno::XDEV);
+    }
+    check_place(place.as_fd(), over_proc, registers)?;
+    if was_there && op.quirk == Quirk::CopyUp {
+        fill(&op.source, place.as_fd())?;
+    }
+    attach(mount.as_fd(), place.as_fd())?;
+    propagate(mount.as_fd(), &op.attributes)
 }
 
 /// Makes a new instance of a file system and mounts it at a path inside the container.
@@ -219,8 +276,30 @@ fn place(
     }
 }
 
+fn kind_of(fd: BorrowedFd<'_>) -> Result<rustix::fs::FsWord, Errno> {
+    Ok(rustix::fs::fstatfs(fd)?.f_type)
+}
+
 fn is_proc(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
-    Ok(rustix::fs::fstatfs(fd)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
+    Ok(kind_of(fd)? == rustix::fs::PROC_SUPER_MAGIC)
+}
+
+/// True for a procfs whose links to a process's own directory are the kernel's. With the mount interface of descriptors, a file can be
+/// mounted on a link, and another link is such a file.
+fn is_whole_proc(mount: BorrowedFd<'_>) -> Result<bool, Errno> {
+    if !is_proc(mount)? {
+        return Ok(false);
+    }
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
+    for name in [c"self", c"thread-self"] {
+        match openat2(mount, name, flags, Mode::empty(), resolve) {
+            // A directory of a procfs has no such name.
+            Err(Errno::XDEV | Errno::NOENT | Errno::NOTDIR) => return Ok(false),
+            found => drop(found?),
+        }
+    }
+    Ok(true)
 }
 
 fn check_place(place: BorrowedFd<'_>, over_proc: bool, registers: &mut Registers<'_>) -> Result<(), Errno> {

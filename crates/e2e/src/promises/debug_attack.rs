@@ -7,7 +7,7 @@ use super::life::done;
 use crate::context::Context;
 use crate::exchange::Running;
 use crate::invocation::Invocation;
-use crate::need::Need::{Program, Root};
+use crate::need::Need::Program;
 use crate::processes;
 use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
@@ -53,7 +53,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
     test(
         "debug_attack::one_who_may_trace_the_session_is_named",
-        &[Root],
+        &[],
         tracer,
     ),
 ];
@@ -358,13 +358,19 @@ fn tracer(cx: &Context) -> Result<()> {
     let container = running(cx, &["--cap-add", "SYS_PTRACE"])?;
     debug(cx, &["c", "true"])?.exits(0)?.quietly()?;
     debug(cx, &["--cap-add", "KILL", "c", "true"])?.quietly()?;
-    for rights in [&["--privileged"][..], &["--cap-add", "SYS_ADMIN"]] {
+    for rights in [
+        &["--privileged"][..],
+        &["--cap-add", "SYS_ADMIN"],
+        &["--no-cgroup"],
+    ] {
         debug(cx, &[rights, &["c", "true"]].concat())?
             .exits(0)?
             .warns_once("can take this session over")?;
     }
     over(container)?;
     let container = running(cx, &[])?;
-    debug(cx, &["--privileged", "c", "true"])?.exits(0)?.quietly()?;
+    for rights in ["--privileged", "--no-cgroup"] {
+        debug(cx, &[rights, "c", "true"])?.exits(0)?.quietly()?;
+    }
     over(container)
 }

@@ -310,9 +310,12 @@ fn capabilities(cx: &Context) -> Result<()> {
         out.exits(0)?.quietly()?;
         Ok(u64::from_str_radix(out.out().trim(), 16)?)
     };
+    // By WAKE_ALARM a session with more rights differs from its container, whatever they are.
+    let mark = 1 << 35;
     ensure!(held(&[])? == 0);
-    ensure!(held(&["--cap-add", "NET_ADMIN"])? == 1 << 12);
-    ensure!(held(&["--cap-add", "chown,CAP_KILL"])? == 1 | 1 << 5);
+    ensure!(held(&["--cap-add", "NET_ADMIN"])? == 1 << 12 | mark);
+    ensure!(held(&["--cap-add", "chown,CAP_KILL"])? == 1 | 1 << 5 | mark);
+    ensure!(held(&["--no-cgroup"])? == mark);
     ensure!(held(&["--cap-add", "ALL"])? == held(&["--privileged"])?);
     debug(cx, &["--cap-add", "FLY", "c", "true"])?.refuses(125, &["CAP_FLY"])?;
     // The filter opens with the capability, as that of a container does.

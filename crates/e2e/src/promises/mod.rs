@@ -42,6 +42,7 @@ mod cp_safety;
 mod damaged;
 mod debug;
 mod debug_attack;
+mod debug_closed;
 mod debug_engines;
 #[expect(
     clippy::disallowed_methods,
@@ -323,6 +324,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     races::TESTS,
     debug::TESTS,
     debug_attack::TESTS,
+    debug_closed::TESTS,
     debug_engines::TESTS,
     debug_errors::TESTS,
     debug_faults::TESTS,

@@ -1,7 +1,7 @@
 //! Byte form of a [`Plan`], with which another process than the one that planned can perform it.
 //!
 //! ```text
-//!   plan       = "tote plan 5\n" FIELD*        the fields of `Plan`, in the order of its declaration
+//!   plan       = "tote plan 6\n" FIELD*        the fields of `Plan`, in the order of its declaration
 //!   number     = its bytes, the lowest first; a length has eight
 //!   text, list = LENGTH ELEMENT*
 //!   optional   = 0 | 1 VALUE
@@ -32,7 +32,7 @@ use code::{Form, Reader, Writer};
 use rustix::fd::{BorrowedFd, OwnedFd};
 
 /// First line of every plan.
-const VERSION: &[u8] = b"tote plan 5\n";
+const VERSION: &[u8] = b"tote plan 6\n";
 
 /// A plan as bytes.
 #[derive(Debug)]

@@ -248,6 +248,8 @@ choice!(Quirk {
     0 None,
     1 CopyUp,
     2 OnlyProc,
+    3 OnlyOf { magic },
+    4 OnlyDevice { block, number },
 });
 
 impl Form for MountAttrFlags {

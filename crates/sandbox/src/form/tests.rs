@@ -64,7 +64,7 @@ fn bytes_stay_the_same() {
     });
     assert_eq!(
         (VERSION, sum),
-        (&b"tote plan 5\n"[..], 0xaa17_4e45_95e7_da6d),
+        (&b"tote plan 6\n"[..], 0x1e06_a2da_95bf_412f),
         "{sum:#x}"
     );
 }
@@ -73,7 +73,7 @@ fn bytes_stay_the_same() {
 fn only_this_version_is_read() {
     let plan = Plan::any(&mut Any::new(3));
     let bytes = plan.to_bytes().bytes;
-    let other = [b"tote plan 6\n", &bytes[VERSION.len()..]].concat();
+    let other = [b"tote plan 7\n", &bytes[VERSION.len()..]].concat();
     assert_eq!(Plan::from_bytes(&other, vec![]).unwrap_err(), FormError::Version);
     assert_eq!(Plan::from_bytes(b"", vec![]).unwrap_err(), FormError::Version);
 }
