@@ -9,7 +9,7 @@
 //! Nothing here grows without a bound: each set has a size, and what packets put into one has a lifetime.
 
 use crate::egress_kept::used_of;
-use crate::egress_parts::EgressLink;
+use crate::egress_parts::{EgressLink, SENDERS};
 use crate::egress_rule::{self as rule, Family, V4, V6};
 use crate::egress_table::{NOTES, POLICY, incoming, set_of};
 use crate::filter::transaction;
@@ -144,9 +144,10 @@ impl Egress {
                 lacking.push(family);
             }
         }
-        // Every table has the rules about IPv4, and those of an earlier version have no set of what is used.
+        // Every table has the rules about IPv4, and those of an earlier version have no set of what is used, or no chain about senders.
         let used = used_of(Answerer::Server, 0, &V4);
-        let is_older = self.is_renewed() && !nft::has_set(&self.table, &used)?;
+        let is_older = self.is_renewed() && !nft::has_set(&self.table, &used)?
+            || !nft::has_chain(&self.table, &V4.chain(SENDERS))?;
         if lacking.contains(&&V4) || is_older {
             return Ok(self.rules(all));
         }

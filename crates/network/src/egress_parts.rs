@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// The set of connections that are remembered.
 pub(crate) const FLOWS: &str = "flows";
+/// The chain that looks at the sender of a packet which the machine has sent on, where no handshake says that this is one.
+pub(crate) const SENDERS: &str = "senders";
 /// How long one of another protocol than TCP is remembered in which the container says nothing.
 pub(crate) const IDLE_OTHER: Duration = Duration::from_secs(180);
 

@@ -10,7 +10,7 @@ use crate::egress_kept::used_of;
 use crate::egress_match as part;
 use crate::egress_neighbour::neighbours;
 use crate::egress_parts::{EgressLink, FLOWS, IDLE_OTHER, Rules};
-use crate::egress_peers::{begins, to_container};
+use crate::egress_peers::{begins, senders, to_container};
 use crate::egress_rule::{self as rule, Family};
 use crate::egress_verdict as verdict;
 use crate::netlink::Request;
@@ -94,6 +94,7 @@ impl Egress {
         }
         finds(family, rules);
         begins(family, rules);
+        senders(family, rules);
         self.renewing(family, rules);
         accepted(family, rules);
         refused(family, rules);

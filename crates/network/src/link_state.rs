@@ -8,6 +8,9 @@ use crate::mac::Mac;
 use crate::netlink::{Attribute, Message, Request, Socket, number, text};
 use tote_sys::Errno;
 
+/// The link of a namespace for a user's networks by which all packets leave it.
+pub const UPLINK: &str = "uplink";
+
 /// The number of the link with that name.
 pub(crate) fn index_of(socket: &Socket, name: &str) -> Result<u32, Errno> {
     state_of(socket, name).map(|link| link.index)

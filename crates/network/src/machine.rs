@@ -5,9 +5,8 @@
 //! no packet for such an address comes.
 
 use crate::link::{LinkError, failed};
-use crate::link_state::index_of;
+use crate::link_state::{UPLINK, index_of};
 use crate::netlink::{Attribute, Message, Request, Socket, number};
-use crate::onward::UPLINK;
 use crate::route::{ends_here, own_networks, own_route};
 use crate::subnet::{Address, LINK_LOCAL, LOOPBACK, Prefix};
 use rustix::fd::{AsFd, BorrowedFd};

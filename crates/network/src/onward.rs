@@ -11,6 +11,7 @@
 use crate::clients::{self, BACK_MARK, CLIENT_MARK, STAY_MARK};
 use crate::egress_first::{Attempt, FirstAttempts};
 use crate::filter::{Chain, Hook, new_rule_of, transaction_by};
+use crate::link_state::UPLINK;
 use crate::netlink::{Request, Socket};
 use crate::rule::Expression::{
     self, Accept, Begins, Drop, From, Ipv4, Ipv6, LeadsBy, Listener, Mark, Marked, OfOthers, Source, Source6,
@@ -22,8 +23,6 @@ use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sockopt};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tote_sys::{Errno, best_effort};
 
-/// The link of a namespace for a user's networks by which all packets leave it.
-pub const UPLINK: &str = "uplink";
 /// The group that is told of first packets.
 const GROUP: u16 = 0x746f;
 /// The chains, in the table of clients.

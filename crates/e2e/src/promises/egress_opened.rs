@@ -129,7 +129,8 @@ tote run --rm --egress none --egress-keep 10 "$IMAGE" true 2>&1 | grep -o 'is no
 /// A sender to a published port says himself who he is. The container may answer him, and does not connect to him for that.
 fn false_sender(cx: &Context) -> Result<()> {
     let script = r#"
-for own in 10.77.0.9 169.254.169.254; do in_server ip addr add $own/32 dev s0; done
+for own in 10.77.0.9 10.78.0.9 169.254.169.254; do in_server ip addr add $own/32 dev s0; done
+ip route add 10.78.0.0/24 via 198.51.100.9
 tote run -d --name a --egress none -p 8080:80 -p 8053:53/udp "$IMAGE" sleep 1000 >/dev/null
 outside() { nsenter -t $server -n perl -e "$RAW" "$@"; }
 for peer in 198.51.100.9 10.77.0.9 169.254.169.254; do
@@ -139,10 +140,19 @@ done
 # Without a handshake nothing says that a sender is one of the link's own, such as the metadata of a cloud.
 outside udp 169.254.169.254 443 198.51.100.2 8053
 say 53 169.254.169.254 443
+# Nor that it is in a private network, unless the machine knows a way there beside the default route.
+outside udp 10.77.0.9 443 198.51.100.2 8053
+say 53 10.77.0.9 443
+if grep secret "$FILE.quic"; then exit 1; fi
+outside udp 10.78.0.9 443 198.51.100.2 8053
+# The server answers from another address.
+say 53 10.78.0.9 443 >/dev/null
+while ! grep secret "$FILE.quic"; do sleep 0.02; done
 outside udp 198.51.100.9 443 198.51.100.2 8053
 say 53 198.51.100.9 443
 "#;
-    let lines = "connection refused\nconnection refused\nconnection refused\nno route to host\nheard\n";
+    let lines = "connection refused\nconnection refused\nconnection refused\nno route to host\n\
+        no route to host\nsecret\nheard\n";
     prints(cx, &format!("{SAY}{FALSE}{script}"), lines)
 }
 
