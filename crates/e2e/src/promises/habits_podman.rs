@@ -8,7 +8,7 @@ use crate::invocation::Invocation;
 use crate::promise::{Test, test};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use tote_testkit::FakeRegistry;
 
 pub(super) const TESTS: &[Test] = &[
@@ -97,6 +97,13 @@ fn options(cx: &Context) -> Result<()> {
     clear(cx)
 }
 
+/// Reads a file that is for its owner alone.
+fn read_own(path: &str) -> Result<String> {
+    let mode = fs::metadata(path)?.permissions().mode();
+    ensure!(mode & 0o777 == 0o600, "{path} has the mode {mode:o}");
+    Ok(fs::read_to_string(path)?)
+}
+
 fn acting(cx: &Context) -> Result<()> {
     prepare(cx)?;
     let dir = cx.scratch().display().to_string();
@@ -114,7 +121,7 @@ fn acting(cx: &Context) -> Result<()> {
         .output()?
         .prints("")?
         .quietly()?;
-    let said = fs::read_to_string(&log)?;
+    let said = read_own(&log)?;
     ensure!(said.contains("Successfully built"), "{said:?}");
     cx.file("Dockerfile", "FROM localhost/not-there\n")?;
     let never = cx.tote(&["build", "--pull-never", &dir]).output()?;
