@@ -114,18 +114,20 @@ pub fn build(home: Home, request: &BuildRequest, voice: Voice<'_>) -> Result<Bui
         place,
     };
     let id = platforms.build(&mut workspace, voice)?;
+    let decision = store.decide()?;
     for name in &names {
         ingest.tag(name, &id)?;
     }
-    drop(ingest);
-    sweep_a_little(&store);
     let mut built = BuiltImage {
         id,
+        // Another command may take the names away at once.
         image: platforms::only_image(&store, &id)?,
         manifest: None,
         names,
         pushed: Vec::new(),
     };
+    drop((decision, ingest));
+    sweep_a_little(&store);
     if request.is_pushed() {
         for name in &built.names {
             let request = PushRequest {

@@ -134,6 +134,7 @@ fn remove_large(
         }
     };
     let _gap = store.gap()?;
+    let _decision = store.decide()?;
     let images = nameless(home, store)?.into_iter();
     let images = images.map(|id| (builds.join("kept").join(id.hex()), Kept::Image(id)));
     let mounts = entries(&builds.join("mounts")).into_iter();

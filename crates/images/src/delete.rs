@@ -17,6 +17,7 @@ pub enum RemovedImage {
 /// Removes an image with all its names. The removal of an index includes its images, except those
 /// that are also used elsewhere.
 pub fn delete(store: &Store, id: &Digest) -> Result<Vec<RemovedImage>, ImagesError> {
+    let _decision = store.decide()?;
     // A damaged index is removed as well, although its images are unknown.
     let index = store.index(id).ok().flatten();
     let orphans = index.map(|index| orphans(store, &index)).transpose()?;

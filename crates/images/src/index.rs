@@ -147,6 +147,7 @@ pub fn replace(
     former: &ImageIndex,
     entries: Index,
 ) -> Result<ImageIndex, ImagesError> {
+    let _decision = store.decide()?;
     let mut documents = Vec::new();
     for entry in entries
         .manifests

@@ -16,9 +16,14 @@ pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), ImagesError> {
     if name.digest().is_some() {
         return Err(ImagesError::TagIsDigest(name.familiar()));
     }
-    let id = store.find(image)?;
+    // What is not there costs no wait for a sweep.
+    store.find(image)?;
     // A sweep finds the mark of a process that was killed here.
-    store.ingest_at_once()?.tag(&name, &id)?;
+    let ingest = store.ingest_at_once()?;
+    let decision = store.decide()?;
+    let id = store.find(image)?;
+    ingest.tag(&name, &id)?;
+    drop((decision, ingest));
     events::tagged(home, &store, &id, &name);
     Ok(())
 }
@@ -29,6 +34,8 @@ pub fn tag(home: &Home, image: &str, name: &str) -> Result<(), ImagesError> {
 /// [`ImagesError::UnknownTag`] and [`ImagesError::UntagDigest`], before any name is removed; and errors of the store.
 pub fn untag(home: &Home, image: &str, names: &[String]) -> Result<(), ImagesError> {
     let store = open_store(home)?;
+    // A name that is to be taken from this image may be given to another one.
+    let decision = store.decide()?;
     let id = store.find(image)?;
     let all = store.names()?.into_iter();
     let mut own: Vec<Reference> = all.filter(|(_, of)| *of == id).map(|(name, _)| name).collect();
@@ -59,6 +66,7 @@ pub fn untag(home: &Home, image: &str, names: &[String]) -> Result<(), ImagesErr
         }
         own.retain(|name| !removed.contains(&RemovedImage::Untagged(name.clone())));
     }
+    drop(decision);
     events::removed(home, &id, &removed);
     Ok(())
 }

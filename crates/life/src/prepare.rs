@@ -141,6 +141,7 @@ fn build(
         kept,
         roots_files: true,
         init: &init,
+        first: true,
         purpose,
         files: &crate::making::no_files,
     };

@@ -11,12 +11,12 @@ use crate::prepared::Prepared;
 use crate::rootfs::Source;
 use crate::standard::stdin;
 use crate::user::{Ids, ids};
-use crate::volume::{VolumeHold, Volumes};
+use crate::volume::{Filling, VolumeHold, Volumes};
 use crate::{EngineError, Home, HostInit, covered, device, secret, spec, storage, volume};
 use tote_archive::Shift;
 use tote_bundle::{ContainerId, Image, ImageConfig, RunOptions};
 use tote_runtime::Timings;
-use tote_sandbox::{Facts, Lifetime, Plan, Request, Switch};
+use tote_sandbox::{Facts, Fill, Lifetime, Plan, Request, Switch};
 use tote_spec::Spec;
 
 /// Purpose of preparing a container.
@@ -58,6 +58,8 @@ pub struct Making<'a> {
     pub roots_files: bool,
     /// Descriptors and settings of the host's init.
     pub init: &'a HostInit,
+    /// Whether it has never been started.
+    pub first: bool,
     /// Purpose of the preparation.
     pub purpose: Purpose,
     /// Makes the files that the container has beside those that follow from its options, once its place in networks is known.
@@ -65,11 +67,13 @@ pub struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    /// Prepares a kept container once more, from its record: nothing is taken from the caller's environment.
+    /// Prepares a kept container once more, from its record: nothing is taken from the caller's environment. `first` is for
+    /// one that has never been started.
     #[must_use]
     pub fn again(
         home: &'a Home,
         container: &'a Container,
+        first: bool,
         (image, config): (&'a Image, ImageConfig),
         init: &'a HostInit,
     ) -> Self {
@@ -83,6 +87,7 @@ impl<'a> Making<'a> {
             kept: true,
             roots_files: container.roots_files,
             init,
+            first,
             purpose: Purpose::Later,
             files: &no_files,
         }
@@ -225,6 +230,20 @@ impl Making<'_> {
         Ok(made)
     }
 
+    /// Lists the volumes that get files of the image, and locks them.
+    fn fills(&self, options: &RunOptions, spec: &Spec, ids: &Ids) -> Result<Vec<Fill>, EngineError> {
+        let filling = Filling {
+            home: self.home,
+            id: self.id,
+            options,
+            config: &self.config,
+            user: &ids.user,
+            first: self.first,
+            dry: self.purpose == Purpose::Plan,
+        };
+        filling.of(spec)
+    }
+
     /// Makes the storage of its root.
     fn root(
         &self,
@@ -307,7 +326,7 @@ impl Making<'_> {
             spec: &spec,
             attach_point: &home.attach_point(),
             files: &files,
-            fill: &volume::to_fill(options, &self.config, &spec)?,
+            fill: &self.fills(options, &spec, &ids)?,
             id_mapping: ids.mapping_of(&spec),
             default_filter,
             stdin: stdin(options),

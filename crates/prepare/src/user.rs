@@ -16,7 +16,8 @@ use tote_sys::IdMaps;
 /// The ids of a container.
 #[derive(Debug)]
 pub struct Ids {
-    pub(crate) user: ResolvedUser,
+    /// User of the container's program.
+    pub user: ResolvedUser,
     /// Supplementary groups.
     pub added_gids: Vec<u32>,
     /// Origin of the id map.

@@ -49,7 +49,7 @@ impl Display for Words<'_> {
             | Op::MoveRoot
             | Op::Chroot
             | Op::Unmount(_) => namespace(f, self.0),
-            Op::CopyTree(_) | Op::RemoveTree(_) | Op::OwnEmpty(_) => tree(f, self.0),
+            Op::CopyTree(_) | Op::RemoveTree(_) | Op::OwnEmpty(_) | Op::Fill(_) => tree(f, self.0),
             Op::Mount(op) => mount(f, op),
             Op::SetAside => write!(f, "set the root aside"),
             Op::Remount { path, attributes } => {
@@ -118,6 +118,13 @@ fn tree(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
         Op::CopyTree(tree) => write!(f, "copy {} to {}", text(&tree.from), text(&tree.to)),
         Op::RemoveTree(path) => write!(f, "remove {}", text(path)),
         Op::OwnEmpty(path) => write!(f, "become the owner of {} if it is empty", text(path)),
+        Op::Fill(op) => {
+            write!(f, "fill {} with what is in {}", text(&op.to), inside(&op.from))?;
+            match op.owner {
+                Some((uid, gid)) => write!(f, " for {uid}:{gid}"),
+                None => Ok(()),
+            }
+        }
         _ => Ok(()), // `fmt` formats the rest
     }
 }

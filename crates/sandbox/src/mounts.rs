@@ -9,7 +9,7 @@ use crate::root::{flag, parameter};
 use rustix::mount::MountAttrFlags;
 use std::path::Path;
 use tote_spec::{Mount, NamespaceType};
-use tote_sys::{CloneSource, Make, MountOp, Op, Parameter, Quirk, Source, Target, Unlocked, Value};
+use tote_sys::{CloneSource, FillOp, Make, MountOp, Op, Parameter, Quirk, Source, Target, Unlocked, Value};
 
 /// Places where a link of the image must never be followed: all other mounts depend on them.
 const STRICT: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -122,6 +122,16 @@ impl Builder<'_> {
         let subpath = subpath
             .map(|subpath| cstring("mounts.source", subpath))
             .transpose()?;
+        let mut fills = self.request.fill.iter();
+        if let Some(fill) = fills.find(|fill| fill.destination == mount.destination) {
+            // The mount is not used for this, because it may be read-only.
+            self.push(Op::Fill(Box::new(FillOp {
+                to: path.clone(),
+                from: cstring("mounts.destination", inside)?,
+                owner: fill.owner,
+                lock: fill.lock.clone(),
+            })));
+        }
         let idmap = self.idmap(mount, options.idmap)?;
         let source = if idmap.is_some() || self.parent_acts() {
             self.push(Op::Knock);
@@ -143,8 +153,6 @@ impl Builder<'_> {
         };
         let quirk = if inside == "/proc" {
             Quirk::OnlyProc
-        } else if self.request.fill.contains(&mount.destination) {
-            Quirk::CopyUp
         } else {
             Quirk::None
         };

@@ -1,6 +1,7 @@
 //! Plan of a container's birth, and how it is put together.
 
 use crate::error::PlanError;
+use crate::fill::Fill;
 pub(crate) use crate::path::{cstring, cstring_path};
 use crate::root::Root;
 pub use crate::tree::{Idmap, Tree};
@@ -78,9 +79,8 @@ pub struct Request<'a> {
     pub attach_point: &'a Path,
     /// Generated files of the container (`etc/hostname`), relative to its root, with their modes.
     pub files: &'a [(&'static str, u32, Vec<u8>)],
-    /// Destinations of bind mounts whose sources get a copy of the root's contents there; the sources must be empty
-    /// directories.
-    pub fill: &'a [String],
+    /// Bind mounts whose sources get a copy of the root's contents.
+    pub fill: &'a [Fill],
     /// Origin of the user namespace's maps.
     pub id_mapping: MapOrigin,
     /// True if the default filter replaces the spec's.

@@ -9,8 +9,9 @@ use crate::layer::{BLOBS, Layer};
 use crate::lock::Lock;
 use crate::store::{Store, sha256_hex};
 use crate::stored_image::Image;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tote_archive::Limits;
 use tote_image::{Descriptor, Digest, Reference};
 use tote_sys::best_effort;
@@ -21,8 +22,13 @@ pub struct Ingest<'a> {
     store: &'a Store,
     /// Name of the file that marks the addition as unfinished.
     mark: Option<String>,
+    /// Configurations and manifests of the images that it has added, as received.
+    added: Mutex<HashMap<Digest, Documents>>,
     _presence: Presence,
 }
+
+/// Configuration and manifest of an image.
+type Documents = (Vec<u8>, Option<Vec<u8>>);
 
 impl Drop for Ingest<'_> {
     fn drop(&mut self) {
@@ -77,6 +83,7 @@ impl<'a> Ingest<'a> {
             store,
             _presence: Presence::enter(&store.root)?,
             mark: None,
+            added: Mutex::default(),
         })
     }
 
@@ -211,7 +218,23 @@ impl<'a> Ingest<'a> {
     /// # Errors
     /// [`StoreError::NoLayer`] and others.
     pub fn image(&self, config: &[u8], manifest: Option<&[u8]>) -> Result<Image, StoreError> {
-        crate::image::add(self, self.store, config, manifest)
+        let image = crate::image::add(self, self.store, config, manifest)?;
+        let documents = (config.to_vec(), manifest.map(<[u8]>::to_vec));
+        self.added().insert(image.id, documents);
+        Ok(image)
+    }
+
+    /// Adds an image once more; false if this one has not added it before.
+    pub(crate) fn add_again(&self, id: &Digest) -> Result<bool, StoreError> {
+        let Some((config, manifest)) = self.added().get(id).cloned() else {
+            return Ok(false);
+        };
+        crate::image::add(self, self.store, &config, manifest.as_deref()).map(|_| true)
+    }
+
+    fn added(&self) -> MutexGuard<'_, HashMap<Digest, Documents>> {
+        // Each change is one insertion.
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds annotations to an image's manifest. Its id stays the same, because that is the configuration's digest.
@@ -222,11 +245,14 @@ impl<'a> Ingest<'a> {
         crate::image::annotate(self.store, image, annotations)
     }
 
-    /// Gives a name to an image or an index; returns the id that had the name before, if any.
+    /// Gives a name to an image or an index; returns the id that had the name before, if any. What this one has added is there
+    /// then, whatever other commands remove meanwhile.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError::NoImage`] for another image that is gone, and others.
     pub fn tag(&self, name: &Reference, image: &Digest) -> Result<Option<Digest>, StoreError> {
+        let _decision = self.store.decide()?;
+        self.keep(image)?;
         let is_index = crate::index::is_one(&self.store.images, &sha256_hex(image)?);
         crate::names::put(&self.store.names, name, (image, is_index))
     }

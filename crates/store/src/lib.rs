@@ -11,7 +11,7 @@
 //! ├── images/DIGEST/        config.json, manifest.json: as received; image.json,
 //! │                         writable.json if a command was traced, misses.json if it stood behind a smaller image; or index.json: images for several platforms
 //! ├── nodes/DIGEST           the document of a part of a root, with the digest of its layer; once there is one
-//! ├── names/NAME            a name, and the id of its image or index
+//! ├── names/NAME            a name, and the id of its image or index; the directory is locked while a command decides about images
 //! ├── trees/CHAIN/          images as trees without contents, which lead to the objects, or as directories of hard links;
 //! │                         and the same for containers that have other owners ([`Shift`])
 //! └── trash/                what is no more, but still takes space
@@ -32,6 +32,8 @@
 //! - **An object goes only if neither a layer nor a tree needs it**, also where a container has outlived its image
 //!   (`held`).
 //! - **Nothing that is being added is swept away**: adding needs an [`Ingest`], which excludes a sweep.
+//! - **A decision about an image rests on names that stay**: what reads names and then removes or changes something holds a
+//!   [`Decision`].
 //! - An image may come from an attacker: its sizes are limited, its paths are never followed out of the tree, and
 //!   its extended attributes cannot influence overlayfs.
 //!
@@ -39,6 +41,7 @@
 //! which users may use it. It reports no progress: a caller can count the bytes of the stream that it passes in.
 
 mod crew;
+mod decision;
 mod dir;
 mod disk;
 mod doomed;
@@ -86,6 +89,7 @@ mod verify;
 mod whole;
 mod writable;
 
+pub use decision::{Decision, Steady};
 pub use error::{StoreError, WrongLayer};
 pub use forms::TreeMade;
 pub use gap::Gap;

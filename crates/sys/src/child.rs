@@ -6,9 +6,9 @@ use crate::registers::Registers;
 use crate::text::TEXT;
 use crate::timings::Clock;
 use crate::{
-    Birth, Errno, Event, Op, Sealing, console, copy, cover, descend, fresh, gate, hook, identity, inherited,
-    join, mount, namespace, node, park, pid1, prctl, procfs, removal, rlimit, root, schedule, signal, socket,
-    start, switch,
+    Birth, Errno, Event, Op, Sealing, console, copy, cover, descend, fill, fresh, gate, hook, identity,
+    inherited, join, mount, namespace, node, park, pid1, prctl, procfs, removal, rlimit, root, schedule,
+    signal, socket, start, switch,
 };
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::Mode;
@@ -83,6 +83,7 @@ fn apply(op: &Op, registers: &mut Registers<'_>) -> Result<(), Errno> {
         Op::CopyTree(tree) => copy::copy_tree(tree),
         Op::RemoveTree(path) => removal::remove_tree_at(path),
         Op::OwnEmpty(path) => identity::own_empty(path),
+        Op::Fill(op) => fill::fill(op, registers),
         Op::Mount(mount) => mount::mount(mount, registers),
         Op::SetAside => mount::set_aside(registers),
         Op::Remount { path, attributes } => mount::remount(path, attributes, registers),

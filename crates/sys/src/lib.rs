@@ -41,6 +41,7 @@ mod errand;
 mod event;
 mod executable;
 mod fanotify;
+mod fill;
 mod first_stage;
 mod forebear;
 mod fork;
@@ -135,6 +136,7 @@ pub use errand::{
 };
 pub use event::Event;
 pub use fanotify::{OpenWatch, OpenedFile, OpenedFiles};
+pub use fill::{FILLING, FillOp};
 pub use first_stage::{FIRST_STAGE, FIRST_STAGE_DISK};
 pub use forebear::Ancestry;
 pub use fork::{Work, fork_apart, fork_orphan, fork_parent, fork_worker};

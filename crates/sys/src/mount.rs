@@ -199,7 +199,7 @@ fn existing_at(
         fresh::attach(registers.fresh.as_ref(), path, mount.as_fd())?;
         return propagate(mount.as_fd(), &op.attributes);
     }
-    let (place, was_there) = place(path, strict, last, registers)?;
+    let (place, _) = place(path, strict, last, registers)?;
     if op.quirk == Quirk::OnlyProc && !is_whole_proc(mount.as_fd())? {
         registers
             .text
@@ -207,9 +207,6 @@ fn existing_at(
         return Err(Errno::XDEV);
     }
     check_place(place.as_fd(), over_proc, registers)?;
-    if was_there && op.quirk == Quirk::CopyUp {
-        fill(&op.source, place.as_fd())?;
-    }
     attach(mount.as_fd(), place.as_fd())?;
     propagate(mount.as_fd(), &op.attributes)
 }
@@ -239,23 +236,6 @@ fn new_at(
     }
     attach(mount.as_fd(), place.as_fd())?;
     Ok(mount)
-}
-
-/// Copies the contents of a place into the directory of the host that is about to cover it. The mount is not used for
-/// this, because it may be read-only.
-fn fill(source: &Source, place: BorrowedFd<'_>) -> Result<(), Errno> {
-    let path = match source {
-        Source::Clone(clone) => &clone.path,
-        Source::Handed(path) => path,
-        Source::New { .. } | Source::Beneath { .. } | Source::Of { .. } | Source::Opened { .. } => {
-            return Ok(());
-        }
-    };
-    let how = CopyMode {
-        reflink: true,
-        hard_links: false,
-    };
-    copy::copy_below(place, on_host(path)?.as_fd(), how)
 }
 
 /// Returns the place to mount at, and whether it existed before.

@@ -1,8 +1,8 @@
 //! Operations of a container's birth: each is one value, prepared before the clone.
 
 use crate::{
-    AsPid1, Attributes, AwaitStart, DeviceNode, Exec, Hook, IdMaps, JoinProcess, MemoryPolicy, MountOp,
-    Namespace, Park, Privilege, Propagation, SchedulerAttributes, TreeCopy,
+    AsPid1, Attributes, AwaitStart, DeviceNode, Exec, FillOp, Hook, IdMaps, JoinProcess, MemoryPolicy,
+    MountOp, Namespace, Park, Privilege, Propagation, SchedulerAttributes, TreeCopy,
 };
 use rustix::fd::OwnedFd;
 use std::ffi::CString;
@@ -67,6 +67,8 @@ pub enum Op {
     RemoveTree(CString),
     /// Gives a directory of the host in which nothing is yet to this process's ids. One that has entries stays as it is.
     OwnEmpty(CString),
+    /// Fills a directory of the host; see [`FillOp`].
+    Fill(Box<FillOp>),
     /// Mounts something.
     Mount(Box<MountOp>),
     /// Copies the root that was made last, with everything that is mounted in it, for a later [`Source::Handed`](crate::Source::Handed): another

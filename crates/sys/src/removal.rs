@@ -28,13 +28,18 @@ pub fn remove_tree(path: &Path) -> std::io::Result<()> {
 
 /// Does [`remove_tree`] without an allocation, for a process between its birth and its program.
 pub(crate) fn remove_tree_at(path: &CStr) -> Result<(), Errno> {
-    let top = match open_dir(CWD, path) {
+    remove_tree_in(CWD, path)
+}
+
+/// Does [`remove_tree_at`] for a directory in another one.
+pub(crate) fn remove_tree_in(dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    let top = match open_dir(dir, name) {
         Err(Errno::NOENT) => return Ok(()),
         other => other?,
     };
     empty(top.as_fd(), top.as_fd(), DEPTH)?;
     gone(with_room(top.as_fd(), || {
-        rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)
+        rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
     }))
 }
 

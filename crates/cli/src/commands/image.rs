@@ -39,7 +39,7 @@ removed bit by bit by the commands that follow, or at once by `tote image prune`
             super::repeated::ALL,
             Opt::flag(
                 "force",
-                "Remove the image with all its names, even if containers use it",
+                "Take all names away; an image that stopped containers use stays without a name",
             )
             .short('f'),
             Opt::flag("ignore", "Ignore images that do not exist").short('i'),

@@ -12,7 +12,7 @@ use tote_images::{
 };
 use tote_state::events::Event;
 use tote_state::events::append;
-use tote_store::{ImageIndex, Patience, Store, StoreError};
+use tote_store::{ImageIndex, Ingest, Patience, Store, StoreError};
 
 /// Removes names, and the images that lose their last one, where they are for all platforms that are asked for. `each` is
 /// told what happened with each argument; the bytes are removed after that, as far as it does not take long.
@@ -41,11 +41,14 @@ fn remove(
     (text, platforms): (&str, &[Platform]),
     force: bool,
 ) -> Result<Vec<RemovedImage>, EngineError> {
+    // The new index of the images that are left is an addition, and additions begin before decisions.
+    let ingest = (!platforms.is_empty()).then(|| store.ingest()).transpose()?;
+    let _decision = store.decide()?;
     let whole = store.find(text)?;
     let found = for_platforms(store, &whole, text, platforms)?;
     let id = found.id();
-    if let Some(index) = store.index(&whole)?.filter(|_| !platforms.is_empty()) {
-        return remove_platforms(home, store, &index, &found.images(), force);
+    if let (Some(index), Some(ingest)) = (store.index(&whole)?, &ingest) {
+        return remove_platforms(home, (store, ingest), &index, &found.images(), force);
     }
     let names: Vec<Reference> = store
         .names()?
@@ -78,15 +81,30 @@ fn remove(
         Some(index) => orphans(store, &index)?,
         None => vec![id],
     };
+    let mut kept_for = None;
     for image in going {
-        check_use(home, &image, given.as_ref(), force)?;
+        kept_for = check_use(home, &image, given.as_ref(), force)?.or(kept_for);
     }
     let repositories = names.iter().filter(|name| name.digest().is_none());
     if given.is_none() && repositories.count() > 1 && !force {
         return Err(EngineError::Image(ImageFault::ManyNames(id.short())));
     }
-    let removed = delete(store, &id)?;
+    let removed = match kept_for {
+        Some(in_use) if names.is_empty() => return Err(in_use),
+        Some(_) => untag_all(store, names)?,
+        None => delete(store, &id)?,
+    };
     events::removed(home, &id, &removed);
+    Ok(removed)
+}
+
+/// Takes all names from an image that stays for a stopped container's sake: the container's files are nothing without it.
+fn untag_all(store: &Store, names: Vec<Reference>) -> Result<Vec<RemovedImage>, EngineError> {
+    let mut removed = Vec::new();
+    for name in names {
+        store.untag(&name)?;
+        removed.push(RemovedImage::Untagged(name));
+    }
     Ok(removed)
 }
 
@@ -104,7 +122,7 @@ fn index_with(store: &Store, image: &Digest) -> Result<Option<String>, EngineErr
 /// Takes the images of some platforms out of an index; with its last one the index goes.
 fn remove_platforms(
     home: &Home,
-    store: &Store,
+    (store, ingest): (&Store, &Ingest<'_>),
     index: &ImageIndex,
     images: &[Digest],
     force: bool,
@@ -114,20 +132,23 @@ fn remove_platforms(
         .into_iter()
         .filter(|image| images.contains(image))
         .collect();
+    let mut used = HashSet::new();
     for image in &going {
-        check_use(home, image, None, force)?;
+        if check_use(home, image, None, force)?.is_some() {
+            used.insert(image);
+        }
     }
-    if index.images().all(|image| images.contains(&image)) {
+    if used.is_empty() && index.images().all(|image| images.contains(&image)) {
         let removed = delete(store, &index.id)?;
         events::removed(home, &index.id, &removed);
         return Ok(removed);
     }
-    let ingest = store.ingest()?;
-    replace(store, &ingest, index, left)?;
+    replace(store, ingest, index, left)?;
     let mut removed = Vec::new();
-    for image in going {
-        let gone = delete(store, &image)?;
-        events::removed(home, &image, &gone);
+    // An image in use stays, without the index.
+    for image in going.iter().filter(|image| !used.contains(image)) {
+        let gone = delete(store, image)?;
+        events::removed(home, image, &gone);
         removed.extend(gone);
     }
     Ok(removed)
@@ -154,6 +175,7 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
     let all = filters.dangling.map_or(all, |dangling| !dangling);
     let store = open_store(home)?;
     let gap = store.gap()?;
+    let decision = store.decide()?;
     let names = store.names()?;
     // A digest is what stays of a name that stands for a newer image now.
     let is_tagged = |of: &Digest| names.iter().any(|(name, id)| id == of && name.digest().is_none());
@@ -199,7 +221,7 @@ pub fn prune_images(home: &Home, all: bool, filters: &[String]) -> Result<Pruned
             Err(error) => return Err(error.into()),
         }
     }
-    drop(gap);
+    drop((decision, gap));
     forget_templates(home, &store);
     tote_builder::forget_stale(home, &store);
     pruned.bytes = store.sweep(Patience::Endless)?.unwrap_or_default().bytes;
@@ -222,17 +244,30 @@ fn forget_templates(home: &Home, store: &Store) {
     tote_driver::forget_templates(&home.templates(), &|chain| store.has_tree(chain));
 }
 
-/// docker's rule: an image that a container has is removed only by force, and never while that runs.
-fn check_use(home: &Home, id: &Digest, given: Option<&Reference>, force: bool) -> Result<(), EngineError> {
+/// docker's rule: an image that a container has loses its names only by force, and never while that runs. With force, the
+/// answer is the reason why the image itself stays, if it has to.
+fn check_use(
+    home: &Home,
+    id: &Digest,
+    given: Option<&Reference>,
+    force: bool,
+) -> Result<Option<EngineError>, EngineError> {
+    let mut reason = None;
     for user in container::image_users(home, id)? {
+        let in_use = EngineError::Image(ImageFault::ImageInUse {
+            image: given.map_or_else(|| id.short(), Reference::familiar),
+            user: user.name,
+            runs: user.runs,
+            mounted: user.mounted,
+            forced: force,
+        });
         if user.runs || user.mounted || !force {
-            return Err(EngineError::Image(ImageFault::ImageInUse {
-                image: given.map_or_else(|| id.short(), Reference::familiar),
-                user: user.name,
-                runs: user.runs,
-                mounted: user.mounted,
-            }));
+            return Err(in_use);
+        }
+        // A damaged record does not say which image it has: force does not wait for its removal.
+        if !user.damaged {
+            reason = Some(in_use);
         }
     }
-    Ok(())
+    Ok(reason)
 }

@@ -86,6 +86,7 @@ mod habits_words;
 mod health;
 mod host_image;
 mod image;
+mod images_at_once;
 mod indexes;
 mod inodes;
 mod inodes_in_memory;
@@ -202,6 +203,7 @@ mod vm_users;
 mod volume_commands;
 mod volume_treatments;
 mod volumes;
+mod volumes_at_once;
 mod volumes_from;
 mod waiting;
 mod waits;
@@ -244,6 +246,8 @@ pub(crate) const ALL: &[&[Test]] = &[
     vm_template::TESTS,
     vm_users::TESTS,
     volumes::TESTS,
+    volumes_at_once::TESTS,
+    images_at_once::TESTS,
     recovery::TESTS,
     power_cuts::TESTS,
     drivers::TESTS,

@@ -320,18 +320,33 @@ fn templates(cx: &Context) -> Result<()> {
 
 fn in_use(cx: &Context) -> Result<()> {
     image(cx, "mine", &[])?;
-    cx.tote(&["run", "--name", "kept", "mine", "true"])
-        .output()?
-        .exits(0)?;
+    let run = ["run", "--name", "kept", "mine", "sh", "-c", "echo >>/written"];
+    says(cx, &run)?;
     cx.tote(&["rmi", "mine"])
         .output()?
         .refuses(1, &["conflict", "kept", "must force"])?;
-    says(cx, &["rmi", "-f", "mine"])?;
-    ensure!(says(cx, &["images", "-q"])?.is_empty(), "force removes it");
-    for id in fs::read_dir(cx.root().join("containers"))? {
-        fs::remove_dir_all(id?.path())?;
-    }
-    fs::remove_file(cx.root().join("names/kept"))?;
+    // Force takes the name alone: the container's files are nothing without the image.
+    let untagged = says(cx, &["rmi", "-f", "mine"])?;
+    ensure!(
+        untagged.starts_with("Untagged: ") && !untagged.contains("Deleted"),
+        "{untagged}"
+    );
+    let id = says(cx, &["images", "-q"])?;
+    cx.tote(&["rmi", "-f", id.trim()])
+        .output()?
+        .refuses(1, &["cannot be forced", "kept"])?;
+    says(cx, &["image", "prune", "-af"])?;
+    says(cx, &["start", "-a", "kept"])?;
+    ensure!(
+        says(cx, &["diff", "kept"])?.contains("/written"),
+        "the container keeps what it wrote"
+    );
+    says(cx, &["rm", "kept"])?;
+    says(cx, &["rmi", id.trim()])?;
+    ensure!(
+        says(cx, &["images", "-aq"])?.is_empty(),
+        "without a container it goes"
+    );
     Ok(())
 }
 

@@ -14,6 +14,11 @@ pub(super) const TESTS: &[Test] = &[
         &[Need::ManyIds],
         chowned,
     ),
+    test(
+        "volumes::u_gives_the_images_files_to_the_containers_user",
+        &[Need::ManyIds],
+        filled,
+    ),
     test("volumes::u_leaves_the_machines_directories_alone", &[], machines),
     test("volumes::o_keeps_writes_apart_from_the_files", &[], overlaid),
     test(
@@ -90,6 +95,23 @@ fn chowned(cx: &Context) -> Result<()> {
     cx.shell(&["-v", "named:/w"], "touch /w/b")?.exits(0)?;
     cx.tote(&["start", "-a", "c"]).output()?.prints("5\n5\n")?;
     cx.tote(&["rm", "-v", "c"]).output()?.exits(0).map(drop)
+}
+
+/// A new volume gets the files of the image, and these are the user's at the first start.
+fn filled(cx: &Context) -> Result<()> {
+    let (dir, name) = cx.own_rootfs("filled")?;
+    fs::create_dir_all(dir.join("full/sub"))?;
+    fs::write(dir.join("full/sub/file"), "the image's\n")?;
+    fs::create_dir(dir.join("empty"))?;
+    let look = "cd /full && stat -c '%u %g' . sub sub/file && stat -c '%u %g' /empty && echo >sub/file && touch /empty/x";
+    let run = |more: &[&str]| {
+        let volumes = ["-u", "33:44", "-v", "full:/full:U", "-v", "empty:/empty:U"];
+        cx.run(&[&volumes[..], more, &[&name, "sh", "-c", look]].concat())
+    };
+    for _ in 0..2 {
+        run(&[])?.prints(&"33 44\n".repeat(4))?;
+    }
+    Ok(())
 }
 
 fn machines(cx: &Context) -> Result<()> {

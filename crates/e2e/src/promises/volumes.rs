@@ -20,6 +20,7 @@ pub(super) const TESTS: &[Test] = &[
         owners,
     ),
     test("volumes::what_has_something_in_it_stays", &[], stays),
+    test("volumes::what_a_program_has_removed_stays_removed", &[], emptied),
     test("volumes::options_put_a_device_in_their_place", &[], devices),
     test(
         "volumes::a_file_system_of_a_disk",
@@ -290,6 +291,39 @@ fn stays(cx: &Context) -> Result<()> {
     cx.run(&["-v", &format!("{source}:/data"), "data", "ls", "-A", "/data"])?
         .prints("")
         .map(drop)
+}
+
+/// The first start alone fills a volume; another container fills it again, as docker does.
+fn emptied(cx: &Context) -> Result<()> {
+    image(cx, "0", &[])?;
+    let done = |words: &[&str]| cx.tote(words).output()?.exits(0).map(drop);
+    let script = "ls /data; rm -rf /data/*; chmod 701 /data";
+    done(&[
+        "create",
+        "--name",
+        "c",
+        "-v",
+        "vol:/data",
+        "data",
+        "sh",
+        "-c",
+        script,
+    ])?;
+    for found in ["file\nsub\n", "", ""] {
+        cx.tote(&["start", "-a", "c"]).output()?.prints(found)?;
+    }
+    // Neither does a visit.
+    let copied = cx.path("copied")?;
+    done(&["cp", "c:/data", &copied])?;
+    ensure!(
+        fs::read_dir(&copied)?.next().is_none(),
+        "a copy out of the container filled its volume"
+    );
+    cx.run(&["-v", "vol:/look:ro", "data", "stat", "-c", "%a", "/look"])?
+        .prints("701\n")?;
+    cx.run(&["-v", "vol:/data", "data", "ls", "/data"])?
+        .prints("file\nsub\n")?;
+    done(&["rm", "c"])
 }
 
 fn part(cx: &Context) -> Result<()> {

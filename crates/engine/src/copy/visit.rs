@@ -138,11 +138,21 @@ fn plan(
     let has_run = entry.state.started_at != 0;
     let files = covered::files(home, (id, ids), &mut spec, (options, &peers, &[]), has_run)?;
     strip(&mut spec);
+    let filling = volume::Filling {
+        home,
+        id,
+        options,
+        config,
+        user: &ids.user,
+        first: !has_run,
+        dry: false,
+    };
+    let fill = filling.of(&spec)?;
     let attach_point = home.attach_point();
     let facts = facts::facts(home, options, &spec, None, DeviceNodes::Mounted, ids);
     let request = Request {
         files: if has_run { &[] } else { &files },
-        fill: &volume::to_fill(options, config, &spec)?,
+        fill: &fill,
         id_mapping: if crate::user::joins_user_namespace(&spec) {
             MapOrigin::None
         } else {

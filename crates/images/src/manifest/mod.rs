@@ -110,6 +110,9 @@ pub fn create_manifest(
     };
     let added = or_nothing(&store, members(&store, request, report))?;
     let ingest = store.ingest_at_once()?;
+    let decision = store.decide()?;
+    // The list is read again, because it may have changed during the pull.
+    let former = former.map(|_| list(&store, &request.list)).transpose()?;
     let id = match former {
         Some(former) => with_members(&store, &ingest, &former, added)?,
         None => {
@@ -118,7 +121,7 @@ pub fn create_manifest(
             id
         }
     };
-    drop(ingest);
+    drop((decision, ingest));
     sweep_a_little(&store);
     Ok(id)
 }
@@ -136,6 +139,7 @@ pub fn add_to_manifest(
     list(&store, &request.list)?;
     let added = or_nothing(&store, members(&store, request, report))?;
     let ingest = store.ingest_at_once()?;
+    let _decision = store.decide()?;
     // The list is read again, because it may have changed during the pull.
     let former = list(&store, &request.list)?;
     with_members(&store, &ingest, &former, added)
@@ -152,13 +156,14 @@ pub fn annotate_manifest(
     options: &MemberOptions,
 ) -> Result<Digest, ImagesError> {
     let store = open_store(home)?;
+    let ingest = store.ingest_at_once()?;
+    let _decision = store.decide()?;
     let former = list(&store, list_name)?;
     let image = member_of(&store, &former, list_name, member)?;
     let mut index = former.index.clone();
     for entry in index.manifests.iter_mut().filter(|entry| entry.digest == image) {
         options.apply(entry)?;
     }
-    let ingest = store.ingest_at_once()?;
     Ok(replace(&store, &ingest, &former, index)?.id)
 }
 
@@ -168,9 +173,10 @@ pub fn annotate_manifest(
 /// [`ManifestError`] and [`ImagesError::Store`].
 pub fn remove_from_manifest(home: &Home, list_name: &str, member: &str) -> Result<Digest, ImagesError> {
     let store = open_store(home)?;
+    let ingest = store.ingest_at_once()?;
+    let _decision = store.decide()?;
     let former = list(&store, list_name)?;
     let image = member_of(&store, &former, list_name, member)?;
-    let ingest = store.ingest_at_once()?;
     let left = without(&former, &[image]);
     Ok(replace(&store, &ingest, &former, left)?.id)
 }
@@ -181,8 +187,10 @@ pub fn remove_from_manifest(home: &Home, list_name: &str, member: &str) -> Resul
 /// [`ManifestError::NoList`] and [`ImagesError::Store`].
 pub fn remove_manifest(home: &Home, list_name: &str) -> Result<Vec<crate::RemovedImage>, ImagesError> {
     let store = open_store(home)?;
+    let decision = store.decide()?;
     let index = list(&store, list_name)?;
     let removed = delete(&store, &index.id);
+    drop(decision);
     sweep_a_little(&store);
     removed
 }

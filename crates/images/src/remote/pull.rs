@@ -215,6 +215,8 @@ impl<'a> Pull<'a> {
     /// Gives an image a name, beside the name's present images or in their place. Returns the id to which the name
     /// refers then.
     fn tag(&self, name: &Reference, image: &Image) -> Result<Digest, ImagesError> {
+        // The name may get another image between the look and the change.
+        let _decision = self.store.decide()?;
         let former = if self.beside {
             self.store.named(name)?
         } else {

@@ -5,7 +5,7 @@ use super::error::{LifeError, StartError};
 use super::record::{Container, absolute, absolute_image};
 use super::required::required;
 use super::state::State;
-use super::{fault, name};
+use super::{fault, mounts, name};
 use crate::peer::Peers;
 use crate::rootfs::Source;
 use crate::slim::fall_back;
@@ -18,9 +18,11 @@ use std::collections::BTreeSet;
 use tote_bundle::{
     ContainerAlias, ContainerId, EnvEntry, Name, RunOptions, SdNotify, SpecError, command_line,
 };
+use tote_image::Digest;
 use tote_state::events::append;
 use tote_state::new_id;
 use tote_state::record::now;
+use tote_store::{Steady, StoreError};
 use tote_sys::best_effort;
 
 /// Creates a container that can be started: directory, records, name, `--cidfile`. All options are checked as far as
@@ -113,14 +115,35 @@ fn examine(
     Ok((container, volumes.hold))
 }
 
+/// Lists the images of the store that a container has: its own, and those that it mounts.
+fn images(container: &Container) -> Vec<Digest> {
+    let mounts_some = container.options.iter().any(|(option, _)| option == "mount");
+    let mounted = mounts_some.then(|| mounts(container).map(|mount| mount.source));
+    let own = container.image_id.iter().cloned();
+    own.chain(mounted.into_iter().flatten())
+        .filter_map(|id| id.parse().ok())
+        .collect()
+}
+
 /// Writes the records of a new container.
+///
+/// # Errors
+/// [`StoreError::NoImage`] for an image that another command has removed, and those of the records.
 pub fn store(home: &Home, container: &Container) -> Result<(), EngineError> {
+    // A removal of the image sees the container, or the container does not come about.
+    let steady = Steady::of(&home.store())?;
+    for image in images(container) {
+        if !steady.has(&home.store(), &image)? {
+            return Err(StoreError::NoImage(image.to_string()).into());
+        }
+    }
     let dir = home.container(&container.id);
     tote_state::closed::directory(&dir).map_err(EngineError::file("make", dir))?;
     // The state comes first, because the container exists once the other file does.
     State::default().write(home, &container.id)?;
     fault::point("state-new");
     container.write(home)?;
+    drop(steady);
     fault::point("recorded");
     append(home, &[container.event("create")]);
     Ok(())

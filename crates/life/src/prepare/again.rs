@@ -1,6 +1,6 @@
 //! From the record of a container to a plan: a later start, or a visit of its root.
 
-use crate::container::{Claim, Container};
+use crate::container::{Claim, Container, State};
 use crate::making::Making;
 use crate::prepared::Prepared;
 use crate::rootfs::Source;
@@ -76,7 +76,8 @@ fn plan_again(
     let image = container.source()?;
     let mut source = Source::open(home, &image)?;
     crate::vm::adapt(&options, &mut source);
-    let making = Making::again(home, &container, (&image, source.config()), &init);
+    let first = State::read(home, &container.id)?.started_at == 0;
+    let making = Making::again(home, &container, first, (&image, source.config()), &init);
     let made = crate::vm::plan(&making, &source, &mut options, None)?;
     Ok(made.prepared((container, true), options, source, init))
 }

@@ -10,10 +10,10 @@ use crate::user::Ids;
 use crate::volume::{Brought, Volumes};
 use crate::{Caller, EngineError};
 use std::path::{Path, PathBuf};
-use tote_bundle::{BlockLimits, RunOptions};
+use tote_bundle::{BlockLimits, RunOptions, Treatment};
 use tote_rootfs::{Storage, Upper};
 use tote_sandbox::{
-    CgroupView, DeviceNodes, Facts, Joins, Lifetime, MapOrigin, Request, Root, SecurityModule, Switch,
+    CgroupView, DeviceNodes, Facts, Fill, Joins, Lifetime, MapOrigin, Request, Root, SecurityModule, Switch,
 };
 use tote_spec::Spec;
 
@@ -86,8 +86,15 @@ pub(crate) fn plan(
         .ok_or(tote_sandbox::PlanError::Missing("linux"))?;
     let default_filter = choose_filter(options, linux)?;
     let files = crate::spec::files((&spec, making.home.caller), options, &peers, &joined.endpoints)?;
-    let filled = brought.shares.iter().filter(|share| share.fill);
-    let fill: Vec<String> = filled.map(|share| share.request.destination.clone()).collect();
+    let filled = brought.shares.iter().filter(|share| share.fill && making.first);
+    let fill: Vec<Fill> = filled
+        .map(|share| Fill {
+            destination: share.request.destination.clone(),
+            owner: (share.request.treatment == Treatment::Chowned).then_some((ids.user.uid, ids.user.gid)),
+            // The guest has no lock of this machine's.
+            lock: None,
+        })
+        .collect();
     let request = Request {
         spec: &spec,
         attach_point: Path::new(tote_guest::CONTAINERS),

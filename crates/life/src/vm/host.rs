@@ -95,6 +95,7 @@ pub(crate) fn plan(
         kept: making.kept,
         roots_files: making.roots_files,
         init: &init,
+        first: making.first,
         purpose: making.purpose,
         files: &plan,
     };

@@ -46,7 +46,7 @@ pub(super) fn boot(
         let Source::Stored(stored) = &source else {
             return Err(VmFault::NotStored.into());
         };
-        let making = Making::again(home, container, (&image, source.config()), &init);
+        let making = Making::again(home, container, false, (&image, source.config()), &init);
         let guest = |joined: &Joined| {
             let plan = match work {
                 Work::Order(order) => order.clone(),

@@ -3,9 +3,9 @@
 
 use super::create::when_missing;
 use super::device::{Device, options_of};
+use super::fill::{self, Found};
 use super::hold::VolumeHold;
 use super::place::failed;
-use super::prepare::is_empty;
 use super::record::VolumeRecord;
 use crate::{EngineError, Home};
 use std::io::ErrorKind;
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use tote_bundle::{ContainerId, MountRequest, MountSource, Restrictions, RunOptions, Volume};
 use tote_state::record::is_there;
 
-/// Lock of the commands that make the file.
-const LOCK: &str = "lock";
+/// Lock of the commands that make the file, or fill the volume.
+pub(super) const LOCK: &str = "lock";
 
 /// Disk of a container.
 #[derive(Debug)]
@@ -78,6 +78,12 @@ pub fn brought(home: &Home, options: &RunOptions, dry: bool) -> Result<Brought, 
                 continue;
             }
             fill = volume.copy && !request.readonly && volume.subpath.is_none() && is_new(home, name)?;
+            let dir = home.volumes().join(name);
+            if fill && !dry && is_there(&dir)? {
+                // A container of this machine may be filling it.
+                brought.hold.add_filling(fill::lock(&dir)?);
+                fill = is_new(home, name)?;
+            }
         }
         let request = request.clone();
         brought.shares.push(Share { request, fill });
@@ -106,7 +112,7 @@ fn is_new(home: &Home, name: &str) -> Result<bool, EngineError> {
     };
     match path.try_exists() {
         Ok(false) => Ok(true),
-        _ => is_empty(path),
+        _ => Ok(fill::found(path)? != Found::Full),
     }
 }
 

@@ -15,6 +15,7 @@ use tote_state::locked::directory;
 pub struct VolumeHold {
     volumes: Vec<OwnedFd>,
     images: Vec<Source>,
+    fillings: Vec<OwnedFd>,
 }
 
 impl VolumeHold {
@@ -33,6 +34,12 @@ impl VolumeHold {
     pub fn join(&mut self, other: Self) {
         self.volumes.extend(other.volumes);
         self.images.extend(other.images);
+        self.fillings.extend(other.fillings);
+    }
+
+    /// Adds the lock of a volume that is about to be filled.
+    pub(super) fn add_filling(&mut self, lock: OwnedFd) {
+        self.fillings.push(lock);
     }
 
     /// Adds an image.

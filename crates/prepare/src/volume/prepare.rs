@@ -9,9 +9,8 @@ use super::place::{directory, failed, make, source};
 use super::record::VolumeRecord;
 use super::subpath;
 use crate::container::Claim;
-use crate::{EngineError, Home, RequestError};
+use crate::{EngineError, Home};
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::Path;
 use tote_bundle::{ContainerId, ImageConfig, MountSource, RunOptions, volumes_of};
 use tote_spec::Spec;
@@ -130,42 +129,4 @@ pub fn prepare(
             .insert(destination, path.display().to_string());
     }
     Ok(volumes)
-}
-
-/// Lists the destinations of volumes that get the image's files at that path: empty volumes that were not requested
-/// without that.
-///
-/// # Errors
-/// [`EngineError::State`]: a volume that cannot be listed may have to be filled.
-pub fn to_fill(options: &RunOptions, config: &ImageConfig, spec: &Spec) -> Result<Vec<String>, EngineError> {
-    let mut fill = Vec::new();
-    for (destination, volume) in volumes_of(options, config) {
-        let mount = spec.mounts.iter().find(|mount| mount.destination == destination);
-        // Only a directory of the host can be looked into here; another file system is the container's to mount.
-        let bound = mount.filter(|mount| mount.kind.as_deref().is_none_or(|kind| kind == "bind"));
-        let source = bound.and_then(|mount| mount.source.as_deref());
-        if let Some(source) = source.filter(|_| volume.copy)
-            && is_empty(Path::new(source))?
-        {
-            fill.push(destination);
-        }
-    }
-    Ok(fill)
-}
-
-/// True for an empty directory. A directory that the caller may not read has been given an owner, and so was filled
-/// before.
-pub(crate) fn is_empty(directory: &Path) -> Result<bool, EngineError> {
-    match std::fs::read_dir(directory) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) => match error.kind() {
-            ErrorKind::PermissionDenied | ErrorKind::NotADirectory | ErrorKind::NotFound => Ok(false),
-            _ => Err(EngineError::Request(RequestError::File {
-                option: "volume",
-                attempt: "list",
-                path: directory.to_owned(),
-                source: error,
-            })),
-        },
-    }
 }

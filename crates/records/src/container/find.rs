@@ -332,6 +332,8 @@ pub struct ImageUser {
     pub runs: bool,
     /// True if it is mounted for other programs.
     pub mounted: bool,
+    /// True if its record cannot be read, and it may have any image.
+    pub damaged: bool,
 }
 
 /// Lists the containers and pools that use an image, or may use it because their records cannot be read: running ones first.
@@ -359,6 +361,7 @@ pub fn image_users(home: &Home, given: &Digest) -> Result<Vec<ImageUser>, Engine
                 None => entry.state.runs() || !entry.kept,
             },
             mounted: crate::mounted::is_mounted_somewhere(home, &entry.container.id),
+            damaged: is_dead(&entry),
         })
         .collect();
     let damaged = crate::pool::records(home)?.damaged.into_iter();
@@ -366,12 +369,14 @@ pub fn image_users(home: &Home, given: &Digest) -> Result<Vec<ImageUser>, Engine
         name: format!("pool {}, whose record cannot be used", pool.name),
         runs: false,
         mounted: false,
+        damaged: true,
     }));
     let pools = crate::pool::image_users(home, given)?.into_iter();
     users.extend(pools.map(|pool| ImageUser {
         name: format!("pool {pool}"),
         runs: true,
         mounted: false,
+        damaged: false,
     }));
     users.sort_by_key(|user| (!user.runs, !user.mounted));
     Ok(users)

@@ -36,7 +36,7 @@ pub enum ImageFault {
     /// An image that a container has; docker's wording.
     #[error(
         "conflict: unable to remove {image} ({}) - {user} {} image",
-        if *.runs || *.mounted { "cannot be forced" } else { "must force" },
+        if *.runs || *.mounted || *.forced { "cannot be forced" } else { "must force" },
         if *.runs { "is running with this" } else if *.mounted { "is mounted and uses this" } else { "is using this" }
     )]
     ImageInUse {
@@ -48,6 +48,8 @@ pub enum ImageFault {
         runs: bool,
         /// Whether it is mounted for other programs.
         mounted: bool,
+        /// Whether force was used: the image has no name that it could lose.
+        forced: bool,
     },
     /// An image that was not here, and is not now; the process that pulled has said why.
     #[error("image {0} could not be pulled")]

@@ -3,6 +3,7 @@
 use crate::error::FormError;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::ffi::CString;
+use std::sync::Arc;
 
 /// A value with a byte form.
 pub(super) trait Form: Sized {
@@ -324,6 +325,21 @@ impl Form for OwnedFd {
     #[cfg(test)]
     fn any(from: &mut super::any::Any) -> Self {
         from.descriptor()
+    }
+}
+
+impl<T: Form> Form for Arc<T> {
+    fn write<'p>(&'p self, out: &mut Writer<'p>) {
+        (**self).write(out);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, FormError> {
+        T::read(from).map(Self::new)
+    }
+
+    #[cfg(test)]
+    fn any(from: &mut super::any::Any) -> Self {
+        Self::new(T::any(from))
     }
 }
 

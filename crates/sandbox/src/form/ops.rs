@@ -4,9 +4,10 @@ use super::code::{Form, Reader, Writer, choice, record};
 use crate::error::FormError;
 use rustix::mount::MountAttrFlags;
 use tote_sys::{
-    AsPid1, Attributes, AwaitStart, Capabilities, CloneSource, CopyMode, Credentials, DeviceNode, Exec, Hook,
-    IdMaps, JoinProcess, LinkedName, Make, MemoryPolicy, MountOp, Namespace, Op, Parameter, Park, Privilege,
-    Program, Propagation, Quirk, SchedulerAttributes, SockFilter, Source, Target, TreeCopy, Value,
+    AsPid1, Attributes, AwaitStart, Capabilities, CloneSource, CopyMode, Credentials, DeviceNode, Exec,
+    FillOp, Hook, IdMaps, JoinProcess, LinkedName, Make, MemoryPolicy, MountOp, Namespace, Op, Parameter,
+    Park, Privilege, Program, Propagation, Quirk, SchedulerAttributes, SockFilter, Source, Target, TreeCopy,
+    Value,
 };
 
 choice!(Op {
@@ -72,8 +73,15 @@ choice!(Op {
     59 DieOfSignals,
     60 OwnEmpty(path),
     61 BecomeRoot,
+    62 Fill(fill),
 });
 
+record!(FillOp {
+    to,
+    from,
+    owner,
+    lock
+});
 record!(IdMaps { uid, gid });
 record!(Namespace { kind, fd });
 record!(TreeCopy {

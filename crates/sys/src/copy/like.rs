@@ -41,10 +41,7 @@ pub(super) fn like(
         Err(errno) => return Err(errno),
     }
     let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
-    let times = Timestamps {
-        last_access: time(stat.st_atime, stat.st_atime_nsec),
-        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
-    };
+    let times = times(stat);
     if let Some(source) = source {
         rustix::fs::fchmod(copy, mode)?;
         attributes(source, copy, buffers)?;
@@ -54,6 +51,18 @@ pub(super) fn like(
         chmod_node(copy, mode)?;
     }
     rustix::fs::utimensat(copy, c"", &times, AtFlags::EMPTY_PATH)
+}
+
+/// Gives an open file these times.
+pub(crate) fn times_of(copy: BorrowedFd<'_>, stat: &Stat) -> Result<(), Errno> {
+    rustix::fs::futimens(copy, &times(stat))
+}
+
+fn times(stat: &Stat) -> Timestamps {
+    Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+    }
 }
 
 fn time(seconds: impl Into<i64>, nanoseconds: u64) -> Timespec {

@@ -9,8 +9,8 @@ mod like;
 
 use crate::Errno;
 use content::Content;
-pub(crate) use like::chmod_node;
 use like::{Buffers, like};
+pub(crate) use like::{chmod_node, times_of};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat};
 use std::ffi::{CStr, CString};
@@ -118,19 +118,40 @@ pub fn copy_linked(
     how: CopyMode,
     links: Option<&[LinkedName]>,
 ) -> Result<(), Errno> {
-    let stat = rustix::fs::fstat(from)?;
-    let from = open_dir(from, c".", OFlags::NOFOLLOW)?;
-    let to = open_dir(to, c".", OFlags::NOFOLLOW)?;
-    let mut copier = Copier::new(how, stat.st_dev);
+    let mut copier = Copier::new(how, 0);
     copier.only = links;
-    copier.never = rustix::fs::fstat(&to).map(|stat| (stat.st_dev, stat.st_ino))?;
-    if how.hard_links {
-        rustix::fs::mkdirat(&to, LINKS, Mode::RWXU)?;
-        copier.links = Some(open_dir(&to, LINKS, OFlags::NOFOLLOW)?);
-    }
-    copier.dir(from.as_fd(), to.as_fd(), stat.st_ino, DEPTH)?;
-    copier.forget_links(to.as_fd())?;
-    like(to.as_fd(), Some(from.as_fd()), &stat, &mut copier.buffers)
+    copier.whole(from, to, how)
+}
+
+/// Does [`copy_below`], and gives all copies to one owner, if there is one.
+///
+/// # Errors
+/// Those of [`copy_below`].
+// As `copy_to`.
+#[inline(never)]
+pub(crate) fn copy_owned(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    how: CopyMode,
+    owner: Option<Owner>,
+) -> Result<(), Errno> {
+    let mut copier = Copier::new(how, 0);
+    copier.owner = owner;
+    copier.whole(from, to, how)
+}
+
+/// Gives a directory the metadata of another one that looked so.
+// As `copy_to`.
+#[inline(never)]
+pub(crate) fn like_original(copy: BorrowedFd<'_>, source: BorrowedFd<'_>, stat: &Stat) -> Result<(), Errno> {
+    like(copy, Some(source), stat, &mut Buffers::new())
+}
+
+/// Owner of copies, in ids of the process that copies.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
 }
 
 fn open_dir(dir: impl AsFd, name: &CStr, more: OFlags) -> Result<OwnedFd, Errno> {
@@ -176,6 +197,8 @@ struct Copier<'a> {
     links: Option<OwnedFd>,
     /// The only names that share files in the copy, if the original has more of them.
     only: Option<&'a [LinkedName]>,
+    /// Owner of all copies, in place of the originals' owners.
+    owner: Option<Owner>,
     content: Content,
     buffers: Buffers,
 }
@@ -187,9 +210,40 @@ impl Copier<'_> {
             never: (0, 0),
             links: None,
             only: None,
+            owner: None,
             content: Content::new(how.reflink),
             buffers: Buffers::new(),
         }
+    }
+
+    /// Copies the contents of a directory, and the directory's own attributes, into an existing empty one.
+    fn whole(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, how: CopyMode) -> Result<(), Errno> {
+        let stat = rustix::fs::fstat(from)?;
+        let from = open_dir(from, c".", OFlags::NOFOLLOW)?;
+        let to = open_dir(to, c".", OFlags::NOFOLLOW)?;
+        self.device = stat.st_dev;
+        self.never = rustix::fs::fstat(&to).map(|stat| (stat.st_dev, stat.st_ino))?;
+        if how.hard_links {
+            rustix::fs::mkdirat(&to, LINKS, Mode::RWXU)?;
+            self.links = Some(open_dir(&to, LINKS, OFlags::NOFOLLOW)?);
+        }
+        self.dir(from.as_fd(), to.as_fd(), stat.st_ino, DEPTH)?;
+        self.forget_links(to.as_fd())?;
+        self.like(to.as_fd(), Some(from.as_fd()), &stat)
+    }
+
+    /// Gives a copy the metadata of its original, but for the owner that all copies get.
+    fn like(
+        &mut self,
+        copy: BorrowedFd<'_>,
+        source: Option<BorrowedFd<'_>>,
+        stat: &Stat,
+    ) -> Result<(), Errno> {
+        let mut stat = *stat;
+        if let Some(owner) = self.owner {
+            (stat.st_uid, stat.st_gid) = (owner.uid, owner.gid);
+        }
+        like(copy, source, &stat, &mut self.buffers)
     }
 
     /// Copies a directory's entries. `number` is the inode number of `from`.
@@ -231,7 +285,7 @@ impl Copier<'_> {
                 if stat.st_dev == self.device {
                     self.dir(source.as_fd(), copy.as_fd(), stat.st_ino, depth)?;
                 }
-                like(copy.as_fd(), Some(source.as_fd()), &stat, &mut self.buffers)
+                self.like(copy.as_fd(), Some(source.as_fd()), &stat)
             }
             FileType::Socket => Ok(()),
             _ => match self.shared(directory, name, &stat) {
@@ -300,7 +354,7 @@ impl Copier<'_> {
                 let source = rustix::fs::openat(from, name, flags, Mode::empty())?;
                 let copy = create(to, copy)?;
                 self.content.copy(source.as_fd(), copy.as_fd(), stat)?;
-                return like(copy.as_fd(), Some(source.as_fd()), stat, &mut self.buffers);
+                return self.like(copy.as_fd(), Some(source.as_fd()), stat);
             }
             FileType::Symlink => {
                 let mut text = [0u8; 4096];
@@ -321,7 +375,7 @@ impl Copier<'_> {
             OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        like(made.as_fd(), None, stat, &mut self.buffers)
+        self.like(made.as_fd(), None, stat)
     }
 
     fn forget_links(&mut self, to: BorrowedFd<'_>) -> Result<(), Errno> {
