@@ -28,6 +28,15 @@ pub enum BuildError<E: std::error::Error + 'static> {
         #[source]
         source: E,
     },
+    /// A stage that was built beside others failed.
+    #[error("{stage}")]
+    Stage {
+        /// Place and name of the stage, as its output has them.
+        stage: String,
+        /// The reason.
+        #[source]
+        source: Box<Self>,
+    },
     /// The target is not a stage.
     #[error("target stage {name:?} could not be found{}", suggestion.as_ref().map(|stage| format!(" (did you mean {stage}?)")).unwrap_or_default())]
     Target {
@@ -39,6 +48,17 @@ pub enum BuildError<E: std::error::Error + 'static> {
     /// The result of the build cannot be written.
     #[error(transparent)]
     Result(E),
+}
+
+impl<E: std::error::Error + 'static> BuildError<E> {
+    /// Returns the error of the stage itself, for a stage that was built beside others.
+    #[must_use]
+    pub fn of_stage(&self) -> &Self {
+        match self {
+            Self::Stage { source, .. } => source.of_stage(),
+            other => other,
+        }
+    }
 }
 
 /// Why an instruction is wrong.

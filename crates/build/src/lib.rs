@@ -10,6 +10,7 @@
 //! - A key covers everything that the result depends on: the image below, the instruction with its variables
 //!   replaced, the arguments that a command can see, and the digest of the copied files. Equal keys stand for equal
 //!   results, as far as commands are deterministic.
+//! - Stages that are built beside one another have the keys, and so the results, that they have one after another.
 //! - The rules of variables, triggers and configurations are docker's.
 //!
 //! This crate does not parse, and does not decide where a cache is or how long it is kept.
@@ -27,6 +28,7 @@ mod scope;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod together;
 mod transfer;
 mod walk;
 mod worker;
@@ -39,4 +41,6 @@ pub use mode::{FileMode, ModeChange};
 pub use repository::{Repository, RepositoryError, is_commit, redacted};
 pub use scope::EPOCH;
 pub use walk::{Named, Options, build, check_plan};
-pub use worker::{Built, CopyStep, Event, Origin, RunStep, StepMount, Worker};
+pub use worker::{
+    Built, CopyStep, Event, Origin, Outcome, RunStep, StageLabel, StageWork, StepMount, Told, Worker,
+};

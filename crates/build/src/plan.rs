@@ -60,25 +60,34 @@ pub(crate) fn needed(
     last: usize,
     contexts: &BTreeMap<String, Named>,
 ) -> Vec<usize> {
-    let is_stage = |name: &&str| given(contexts, name).is_none();
     let mut wanted = vec![false; last + 1];
     wanted[last] = true;
     // A stage needs only earlier ones.
     for at in (0..=last).rev() {
-        if !wanted[at] {
-            continue;
-        }
-        let froms = file.stages[at].instructions.iter().flat_map(froms);
-        let found = froms
-            .filter(is_stage)
-            .filter_map(|from| find(file, from, true, at));
-        let base = Some(&*bases[at]).filter(is_stage);
-        let base = base.and_then(|base| find(file, base, false, at));
-        for needed in found.chain(base).collect::<Vec<_>>() {
-            wanted[needed] = true;
+        if wanted[at] {
+            for needed in needs(file, bases, at, contexts) {
+                wanted[needed] = true;
+            }
         }
     }
     (0..=last).filter(|at| wanted[*at]).collect()
+}
+
+/// Lists the stages that the stage `at` names: its base, and those that it takes files from.
+pub(crate) fn needs(
+    file: &Dockerfile,
+    bases: &[String],
+    at: usize,
+    contexts: &BTreeMap<String, Named>,
+) -> Vec<usize> {
+    let is_stage = |name: &&str| given(contexts, name).is_none();
+    let froms = file.stages[at].instructions.iter().flat_map(froms);
+    let found = froms
+        .filter(is_stage)
+        .filter_map(|from| find(file, from, true, at));
+    let base = Some(&*bases[at]).filter(is_stage);
+    let base = base.and_then(|base| find(file, base, false, at));
+    found.chain(base).collect()
 }
 
 /// Lists the stages that are bases of `last`, directly or indirectly, itself included.

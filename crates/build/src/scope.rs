@@ -67,6 +67,16 @@ impl Globals {
         Ok(expand(text, self.escape, &|name| self.values.get(name).cloned())?)
     }
 
+    /// Lists the arguments that instructions have declared so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.iter().cloned().collect()
+    }
+
+    /// Adds arguments that instructions have declared elsewhere.
+    pub(crate) fn ask(&mut self, names: Vec<String>) {
+        self.asked.extend(names);
+    }
+
     /// Lists the arguments that the user gave and the file never declared.
     pub(crate) fn unused(&self) -> Vec<String> {
         let unused = |name: &&String| {
@@ -115,6 +125,16 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
+    /// Makes the scope of these arguments.
+    pub(crate) fn of(args: Vec<(String, Option<String>)>) -> Self {
+        Self { args }
+    }
+
+    /// Returns the arguments with their values.
+    pub(crate) fn args(&self) -> &[(String, Option<String>)] {
+        &self.args
+    }
+
     /// Declares an `ARG`: its value is the command line's, else the default, else that from before the first
     /// `FROM`, else the one that an earlier `ARG` gave it, in this stage or in the one below it.
     pub(crate) fn declare(&mut self, globals: &mut Globals, arg: &Arg, env: &[String]) -> Result<(), Fault> {

@@ -384,9 +384,12 @@ impl Stage {
             .with(&parent)
             .with(&self.config.platform().to_string())
             .with(&self.config.author);
-        if !self.no_cache
-            && let Some(Built { id, config }) = worker.cached(&key, &self.config)
-        {
+        let mut found = self.cached(&key, worker);
+        // Another stage may make the same result just now.
+        if found.is_none() && worker.claim(&key).map_err(Failed::Worker)? {
+            found = self.cached(&key, worker);
+        }
+        if let Some(Built { id, config }) = found {
             worker.say(Event::Cached);
             (self.id, self.config) = (Some(id), config);
         } else {
@@ -395,11 +398,17 @@ impl Stage {
             note(&mut self.config, worker.now(), created_by.to_owned(), layer);
             self.id = Some(worker.remember(&key, &self.config).map_err(Failed::Worker)?);
         }
+        worker.release();
         self.is_new = true;
         if let Some(id) = &self.id {
             worker.say(Event::Image(id));
         }
         Ok(())
+    }
+
+    fn cached<W: Worker>(&self, key: &Key, worker: &mut W) -> Option<Built> {
+        let may = !self.no_cache;
+        may.then(|| worker.cached(key, &self.config)).flatten()
     }
 }
 

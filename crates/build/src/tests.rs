@@ -1,6 +1,7 @@
 //! Builds with a worker that does everything in memory.
 
 use crate::key::Key;
+use crate::worker::{Outcome, StageLabel, StageWork, Told};
 use crate::{BuildError, Built, CopyStep, Event, Named, Options, Origin, RunStep, StepMount, Worker, build};
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -9,6 +10,7 @@ use tote_dockerfile::Dockerfile;
 use tote_image::{Digest, ImageConfig, Platform};
 
 mod epoch;
+mod together;
 mod variables;
 
 #[derive(Default)]
@@ -23,6 +25,11 @@ struct Memory {
     /// Mounts of the last command.
     mounts: Vec<StepMount>,
     made: u8,
+    /// Stages that are started, and how they ended.
+    ended: Vec<(usize, Result<Told, BuildError<Infallible>>)>,
+    /// Largest number of stages that were at work.
+    at_once: usize,
+    stopped: bool,
 }
 
 impl Memory {
@@ -56,8 +63,34 @@ impl Worker for Memory {
         Ok(id)
     }
 
-    fn keep(&mut self, _: &ImageConfig, _: bool) -> Result<Digest, Infallible> {
-        Ok(self.digest_of())
+    fn keep(&mut self, config: &ImageConfig, _: bool) -> Result<Digest, Infallible> {
+        let known = self.cache.values().find(|built| built.config == *config);
+        let known = known.map(|built| built.id);
+        Ok(known.unwrap_or_else(|| self.digest_of()))
+    }
+
+    fn claim(&mut self, _: &Key) -> Result<bool, Infallible> {
+        Ok(false)
+    }
+
+    fn release(&mut self) {}
+
+    fn start(&mut self, stage: &StageLabel, work: StageWork<'_, Self>) -> Result<(), Infallible> {
+        self.log.push(stage.text.clone());
+        let outcome = work(self);
+        self.ended.push((stage.at, outcome));
+        self.at_once = self.at_once.max(self.ended.len());
+        Ok(())
+    }
+
+    /// The stage that was started last ends first.
+    fn ended(&mut self) -> Result<(usize, Outcome<Self>), Infallible> {
+        Ok(self.ended.pop().unwrap())
+    }
+
+    fn stop(&mut self) {
+        self.ended.clear();
+        self.stopped = true;
     }
 
     fn run(&mut self, layers: &[Digest], step: &RunStep) -> Result<Option<Digest>, Infallible> {

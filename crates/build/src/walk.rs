@@ -41,6 +41,8 @@ pub struct Options {
     pub squash: bool,
     /// True if files of the result's own layers are no younger than [`EPOCH`] says.
     pub rewrite_timestamp: bool,
+    /// `--jobs`: number of stages that are built at once at most; 0 counts as 1.
+    pub at_once: usize,
 }
 
 /// Builds the target, and the stages that it needs.
@@ -75,8 +77,9 @@ pub fn build<W: Worker>(
         number: 0,
         total: steps.sum::<usize>() + usize::from(!options.labels.is_empty()) + usize::from(options.squash),
     };
-    for at in needed {
-        walk.complete(at, worker)?;
+    match options.at_once > 1 && walk.has_independent(&needed) {
+        true => walk.together(&needed, worker)?,
+        false => needed.iter().try_for_each(|at| walk.complete(*at, worker))?,
     }
     let unused = walk.globals.unused();
     if !unused.is_empty() {
@@ -88,7 +91,7 @@ pub fn build<W: Worker>(
         .ok_or_else(|| no_target(file, &last.to_string()))
 }
 
-fn no_target<E: std::error::Error + 'static>(file: &Dockerfile, name: &str) -> BuildError<E> {
+pub(crate) fn no_target<E: std::error::Error + 'static>(file: &Dockerfile, name: &str) -> BuildError<E> {
     BuildError::Target {
         name: name.to_owned(),
         suggestion: plan::similar(file, name, file.stages.len()).map(ToOwned::to_owned),
@@ -187,31 +190,36 @@ pub fn check_plan<E: std::error::Error + 'static>(
 }
 
 /// A stage that was built, for the stages that are based on it or take files from it.
-struct Done {
-    built: Built,
-    scope: Scope,
-    below: Below,
+pub(crate) struct Done {
+    pub(crate) built: Built,
+    pub(crate) scope: Scope,
+    pub(crate) below: Below,
 }
 
-struct Walk<'a> {
-    file: &'a Dockerfile,
-    options: &'a Options,
+pub(crate) struct Walk<'a> {
+    pub(crate) file: &'a Dockerfile,
+    pub(crate) options: &'a Options,
     platform: Platform,
-    globals: Globals,
-    bases: Vec<String>,
+    pub(crate) globals: Globals,
+    pub(crate) bases: Vec<String>,
     /// Index of the stage that the build ends with.
     last: usize,
     epoch: Option<Duration>,
     /// Indexes of the stages that the result is based on, the last one included.
     part_of_result: Vec<usize>,
-    done: HashMap<usize, Done>,
-    number: usize,
+    pub(crate) done: HashMap<usize, Done>,
+    /// Number of the instruction that has begun last.
+    pub(crate) number: usize,
     total: usize,
 }
 
 impl Walk<'_> {
     /// Builds a stage after the stages that it needs, and keeps the result.
-    fn complete<W: Worker>(&mut self, at: usize, worker: &mut W) -> Result<(), BuildError<W::Error>> {
+    pub(crate) fn complete<W: Worker>(
+        &mut self,
+        at: usize,
+        worker: &mut W,
+    ) -> Result<(), BuildError<W::Error>> {
         let last = at == self.last;
         worker.stage(self.part_of_result.contains(&at));
         let Stage {
@@ -249,8 +257,7 @@ impl Walk<'_> {
     ) -> Result<Stage, BuildError<W::Error>> {
         let file = self.file;
         let parsed = &file.stages[at];
-        let name = parsed.name.as_ref().map(|name| format!(" AS {name}"));
-        let text = format!("FROM {}{}", self.bases[at], name.unwrap_or_default());
+        let text = self.line_of(at);
         self.begin(&text, worker);
         let mut stage = self
             .base(at, worker)
@@ -272,6 +279,13 @@ impl Walk<'_> {
             drop(worker.keep(&stage.config, false));
         }
         walked.map(|()| stage)
+    }
+
+    /// Returns the first line of a stage, with variables replaced.
+    pub(crate) fn line_of(&self, at: usize) -> String {
+        let name = self.file.stages[at].name.as_ref();
+        let name = name.map(|name| format!(" AS {name}"));
+        format!("FROM {}{}", self.bases[at], name.unwrap_or_default())
     }
 
     fn begin<W: Worker>(&mut self, text: &str, worker: &mut W) {
@@ -380,9 +394,7 @@ impl Walk<'_> {
         } else if is_directory || is_scratch {
             (None, self.scratch())
         } else {
-            let platform = self.file.stages[at].platform.as_deref();
-            let platform = platform.map(|text| self.globals.expand(text)).transpose()?;
-            let platform = platform.or_else(|| self.options.platform.as_ref().map(ToString::to_string));
+            let platform = self.platform_of(at)?;
             let image = worker.image(name, platform.as_deref()).map_err(Failed::Worker)?;
             (Some(image.id), image.config)
         };
@@ -406,6 +418,13 @@ impl Walk<'_> {
             stage.begin_with(Origin::Named(known.to_owned()), worker)?;
         }
         Ok(stage)
+    }
+
+    /// Returns the platform of a stage's base, if anything names one.
+    pub(crate) fn platform_of(&self, at: usize) -> Result<Option<String>, Fault> {
+        let platform = self.file.stages[at].platform.as_deref();
+        let platform = platform.map(|text| self.globals.expand(text)).transpose()?;
+        Ok(platform.or_else(|| self.options.platform.as_ref().map(ToString::to_string)))
     }
 
     fn scratch(&self) -> ImageConfig {

@@ -1,7 +1,7 @@
 //! The interface for everything that involves files, images or processes.
 
 use crate::key::{Field, Key};
-use crate::{FileMode, Repository};
+use crate::{BuildError, FileMode, Repository};
 use std::time::Duration;
 use tote_dockerfile::Sharing;
 use tote_image::{Digest, ImageConfig, Platform};
@@ -287,7 +287,44 @@ pub enum Event<'a> {
     Unused(&'a [String]),
     /// A command has no network, for this reason, although it was not to be without one.
     NoNetwork(&'a str),
+    /// A line that came out of a stage which is built beside others.
+    Line {
+        /// Place and name of the stage.
+        stage: &'a str,
+        /// The line, without its end.
+        line: &'a [u8],
+        /// True if it was written to standard error.
+        is_error: bool,
+    },
 }
+
+/// A stage that is built beside others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageLabel {
+    /// Number of the stage in the file, from 0.
+    pub at: usize,
+    /// Place among the stages of the build and name, for people: `stage 2/3 assets`.
+    pub text: String,
+}
+
+/// Results of a stage for others, from the process that has built it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// Image of the stage.
+    pub built: Built,
+    /// Arguments that are declared at the end of the stage.
+    pub args: Vec<(String, Option<String>)>,
+    /// Numbers of layers and of history entries that are not of this build.
+    pub below: (usize, usize),
+    /// Names of all arguments that the stage asked for.
+    pub asked: Vec<String>,
+}
+
+/// The work of a stage, on a worker of its own.
+pub type StageWork<'a, W> = &'a mut dyn FnMut(&mut W) -> Outcome<W>;
+
+/// How the work of a stage ended.
+pub type Outcome<W> = Result<Told, BuildError<<W as Worker>::Error>>;
 
 /// The executor of a build's steps. A tree of files is named by its layers.
 pub trait Worker {
@@ -318,6 +355,36 @@ pub trait Worker {
     /// # Errors
     /// The image cannot be written.
     fn keep(&mut self, config: &ImageConfig, last: bool) -> Result<Digest, Self::Error>;
+
+    /// Keeps other stages from making the result of this key until [`Worker::release`]. If one is making it, this waits until it has
+    /// done so, and returns true.
+    ///
+    /// # Errors
+    /// The wait is over without an end of the other stage.
+    fn claim(&mut self, key: &Key) -> Result<bool, Self::Error>;
+
+    /// Ends [`Worker::claim`].
+    fn release(&mut self);
+
+    /// Starts the work of a stage in a process of its own, where the worker is a copy of this one.
+    ///
+    /// # Errors
+    /// The process cannot be started.
+    fn start(&mut self, stage: &StageLabel, work: StageWork<'_, Self>) -> Result<(), Self::Error>
+    where
+        Self: Sized;
+
+    /// Waits for the next end of a stage that was started. Returns the stage's number and how it ended; this worker knows then what
+    /// the copy has learnt.
+    ///
+    /// # Errors
+    /// The wait is over without an end, or the user has ended the build.
+    fn ended(&mut self) -> Result<(usize, Outcome<Self>), Self::Error>
+    where
+        Self: Sized;
+
+    /// Ends all stages that are still at work, and waits until they have.
+    fn stop(&mut self);
 
     /// Runs a command. Returns the layer that it made; `None` if it changed nothing.
     ///

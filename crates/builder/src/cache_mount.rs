@@ -6,6 +6,7 @@ use super::workspace::make_dir;
 use crate::EngineError;
 use rustix::fs::{CWD, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -15,26 +16,72 @@ use tote_state::locked::directory_within;
 use tote_store::sha256;
 use tote_sys::{WORK_LOCK, best_effort};
 
+/// Directories of the caches of a step by the places of their mounts, and the locks, which the caller holds during the step. A
+/// pruning skips locked caches.
+#[derive(Debug, Default)]
+pub(crate) struct CacheMounts {
+    pub paths: BTreeMap<usize, PathBuf>,
+    pub locks: Vec<OwnedFd>,
+}
+
+/// Returns the name of a cache's directory, and what sorts the locks of one name: the strongest first.
+fn name(mount: &StepMount) -> Option<(String, u8)> {
+    let StepMount::Cache {
+        id,
+        sharing,
+        mode,
+        uid,
+        gid,
+        ..
+    } = mount
+    else {
+        return None;
+    };
+    // A cache with another initial owner or mode is a different cache.
+    let begins = (mode, uid, gid);
+    let name = sha256(format!("{id}\0{begins:?}\0{COPY}").as_bytes()).hex();
+    let rank = match sharing {
+        Sharing::Locked => 0,
+        Sharing::Shared => 1,
+        Sharing::Private => 2,
+    };
+    Some((name, rank))
+}
+
 impl Building<'_> {
-    /// Returns the directory of a cache, and its lock, which the caller holds during the step. A
-    /// pruning skips locked caches.
-    pub(crate) fn cache_mount(&mut self, mount: &StepMount) -> Result<(PathBuf, OwnedFd), EngineError> {
-        let StepMount::Cache {
-            id,
-            sharing,
-            mode,
-            uid,
-            gid,
-            ..
-        } = mount
-        else {
+    /// Takes the caches of a step. All steps take them in one order, so that no two of them wait for each other; and a step has one lock
+    /// for a cache that it mounts twice.
+    pub(crate) fn cache_mounts(&mut self, mounts: &[StepMount]) -> Result<CacheMounts, EngineError> {
+        let caches = mounts.iter().enumerate();
+        let mut caches: Vec<_> = caches
+            .filter_map(|(place, mount)| Some((name(mount)?, place)))
+            .collect();
+        caches.sort();
+        let mut taken = CacheMounts::default();
+        let mut last: Option<(String, PathBuf)> = None;
+        for ((name, rank), place) in caches {
+            let known = last.as_ref().filter(|(known, _)| *known == name && rank < 2);
+            let path = match known {
+                Some((_, path)) => path.clone(),
+                None => {
+                    let (path, lock) = self.cache_mount(&mounts[place], &name)?;
+                    taken.locks.push(lock);
+                    path
+                }
+            };
+            taken.paths.insert(place, path.clone());
+            last = Some((name, path));
+        }
+        Ok(taken)
+    }
+
+    /// Returns the directory of a cache and its lock.
+    fn cache_mount(&mut self, mount: &StepMount, name: &str) -> Result<(PathBuf, OwnedFd), EngineError> {
+        let StepMount::Cache { sharing, .. } = mount else {
             return Err(EngineError::file("make a cache", &self.home.builds())(
                 ErrorKind::InvalidInput,
             ));
         };
-        // A cache with another initial owner or mode is a different cache.
-        let begins = (mode, uid, gid);
-        let name = sha256(format!("{id}\0{begins:?}\0{COPY}").as_bytes()).hex();
         let all = self.home.builds().join("mounts");
         let operation = match sharing {
             Sharing::Shared => FlockOperation::LockShared,
@@ -45,7 +92,7 @@ impl Building<'_> {
         let mut others = 0;
         loop {
             let path = match others {
-                0 => all.join(&name),
+                0 => all.join(name),
                 number => all.join(format!("{name}.{number}")),
             };
             if !tote_state::record::is_there(&path)? {

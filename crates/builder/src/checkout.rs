@@ -6,6 +6,7 @@ use super::workspace::{Workspace, make_dir, next_in};
 use super::{BuildFault, BuildRequest, RepositoryFault, inside};
 use crate::EngineError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
+use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tote_build::{Repository, is_commit};
@@ -16,7 +17,7 @@ use tote_sys::present;
 const DEPTH_MAX: usize = 256;
 
 /// Commit to which a repository's reference refers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FoundCommit {
     /// Full name of the reference; empty if the commit itself was given.
     reference: String,

@@ -4,12 +4,14 @@ mod cache;
 mod context;
 mod option;
 mod repository;
+mod stage;
 
 use crate::EngineError;
 pub use cache::CacheFault;
 pub use context::ContextError;
 pub use option::BuildOptionError;
 pub use repository::{GitFailure, RepositoryFault};
+pub use stage::{SecretFault, StageFault};
 use std::io::Error;
 use tote_build::BuildError;
 use tote_records::PartError;
@@ -76,12 +78,12 @@ pub enum BuildFault {
         #[source]
         source: Box<EngineError>,
     },
-    /// Missing secret.
-    #[error("secret {0}: not found: give --secret id={0},src=FILE")]
-    NoSecret(String),
-    /// Secret that is not text.
-    #[error("cannot put secret {0} into a variable: it is not text")]
-    SecretText(String),
+    /// Unusable secret.
+    #[error(transparent)]
+    Secret(#[from] SecretFault),
+    /// Stage that was built beside others, and has not said how it went.
+    #[error(transparent)]
+    Stage(#[from] StageFault),
     /// Image for another platform.
     #[error("image {image} is for {found}, and {wanted} was asked for")]
     Platform {
@@ -138,7 +140,9 @@ tote_records::part!(
     BuildOptionError,
     CacheFault,
     ContextError,
-    RepositoryFault
+    RepositoryFault,
+    SecretFault,
+    StageFault
 );
 tote_records::parts! {
     BuildFault {
@@ -150,7 +154,7 @@ tote_records::parts! {
 impl PartError for BuildFault {
     fn hint(&self) -> Option<String> {
         if let Self::Build(error) = self {
-            return match &**error {
+            return match error.of_stage() {
                 BuildError::Step { source, .. } | BuildError::Result(source) => source.hint(),
                 _ => None,
             };
@@ -187,11 +191,13 @@ pub fn interrupted(error: &EngineError) -> Option<u8> {
     let Some(BuildFault::Build(failed)) = error.part() else {
         return None;
     };
-    let BuildError::Step { source, .. } = &**failed else {
+    let (BuildError::Step { source, .. } | BuildError::Result(source)) = failed.of_stage() else {
         return None;
     };
-    match source.part() {
-        Some(BuildFault::Command { code, .. }) => Some(*code).filter(|code| [130, 143].contains(code)),
+    let code = match source.part() {
+        Some(BuildFault::Command { code, .. }) => Some(*code),
+        Some(BuildFault::Stage(StageFault::Interrupted { signal })) => u8::try_from(128 + signal).ok(),
         _ => None,
-    }
+    };
+    code.filter(|code| [130, 143].contains(code))
 }

@@ -2,7 +2,7 @@
 //! settings by which a repository could make it execute programs.
 
 use super::error::GitFailure;
-use super::{BuildFault, RepositoryFault, SecretSource};
+use super::{BuildFault, RepositoryFault, SecretFault, SecretSource};
 use crate::EngineError;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read as _;
@@ -254,7 +254,7 @@ fn credentials(
             continue;
         };
         let content = secret.read(&name)?;
-        let value = String::from_utf8(content).map_err(|_| BuildFault::SecretText(name.clone()))?;
+        let value = String::from_utf8(content).map_err(|_| SecretFault::NotText(name.clone()))?;
         let value = value.trim_end_matches(['\r', '\n']);
         let value = match is_token {
             true => {

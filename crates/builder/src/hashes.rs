@@ -91,6 +91,19 @@ impl Hashes {
         let Some(dir) = self.path.parent().filter(|_| self.seen != self.known) else {
             return;
         };
+        let text = self.text();
+        let fresh = self.path.with_extension(std::process::id().to_string());
+        let written = make_dir(dir, 0o700).is_ok() && tote_state::closed::write_new(&fresh, text).is_ok();
+        if written {
+            best_effort(tote_state::record::clear(&self.path));
+            best_effort(std::fs::rename(&fresh, &self.path));
+        }
+    }
+}
+
+impl Hashes {
+    /// Formats the hashes that this build has requested, one on a line.
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (Stamp(numbers), hash) in &self.seen {
             for number in numbers {
@@ -101,12 +114,12 @@ impl Hashes {
             }
             text.push('\n');
         }
-        let fresh = self.path.with_extension(std::process::id().to_string());
-        let written = make_dir(dir, 0o700).is_ok() && tote_state::closed::write_new(&fresh, text).is_ok();
-        if written {
-            best_effort(tote_state::record::clear(&self.path));
-            best_effort(std::fs::rename(&fresh, &self.path));
-        }
+        text
+    }
+
+    /// Adds the hashes that another process of this build has requested.
+    pub(crate) fn add(&mut self, text: &str) {
+        self.seen.extend(text.lines().filter_map(parse));
     }
 }
 

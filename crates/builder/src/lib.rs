@@ -3,6 +3,8 @@
 //! Invariants:
 //! - An image gets its name when the build has succeeded; of a failed build only the cache is left.
 //! - A path of a context, of a stage or of an image is opened below its root, and no link leads out of it.
+//! - Stages that are built at once have a process each, with a directory of its own below the workspace, and no such process outlives the
+//!   build.
 //! - What is kept for later builds can be removed at any time: a build finds it, or makes it again.
 //!
 //! Which steps there are and when an earlier result is used again is decided by the pure crate `build`; a command of a step is a
@@ -40,6 +42,11 @@ mod room;
 mod secret;
 mod select;
 mod squash;
+mod stage_inputs;
+mod stage_output;
+mod stage_report;
+mod stage_work;
+mod stages;
 mod step;
 mod step_place;
 mod stubs;
@@ -51,7 +58,8 @@ pub use attest::{Attestations, ProvenanceMode, ProvenanceVersion};
 pub use built::{BuiltImage, BuiltManifest};
 pub use cache::is_kept;
 pub use error::{
-    BuildFault, BuildOptionError, CacheFault, ContextError, GitFailure, RepositoryFault, interrupted,
+    BuildFault, BuildOptionError, CacheFault, ContextError, GitFailure, RepositoryFault, SecretFault,
+    StageFault, interrupted,
 };
 pub use exchange::{CacheFrom, CachePlace, CacheTo, parse_cache_from, parse_cache_to};
 pub use foreign::build_platforms;

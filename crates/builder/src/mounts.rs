@@ -4,9 +4,9 @@ use super::agent::AgentRelay;
 use super::place::Copying;
 use super::worker::Building;
 use super::workspace::make_dir;
-use super::{BuildFault, inside};
+use super::{BuildFault, SecretFault, inside};
 use crate::EngineError;
-use rustix::fs::{Gid, Mode, OFlags, Uid};
+use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid};
 use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -15,6 +15,7 @@ use tote_build::{CopyStep, Origin, RunStep, StepMount};
 use tote_bundle::{
     Bind, EnvEntry, MountRequest, MountSource, Propagation, Recursion, Restrictions, RunOptions, Treatment,
 };
+use tote_sys::best_effort;
 
 /// Directory of secrets and scripts in a build's own directory.
 pub(crate) const SECRETS: &str = "secrets";
@@ -30,6 +31,18 @@ pub(crate) const AGENTS: &str = "agents";
 pub(crate) struct Held {
     _files: Vec<OwnedFd>,
     _relays: Vec<AgentRelay>,
+    /// Locks of caches.
+    locks: Vec<OwnedFd>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A process that the step has left behind, such as the one that takes the network down a second later, has copies of these
+        // descriptors: only an unlock frees all copies.
+        for lock in &self.locks {
+            best_effort(tote_sys::flock(lock, FlockOperation::Unlock));
+        }
+    }
 }
 
 impl Building<'_> {
@@ -42,27 +55,16 @@ impl Building<'_> {
             let file = self.private_file(&dir, script.as_bytes(), 0o755, (0, 0))?;
             options.mounts.push(bind(&file, path, true));
         }
-        for mount in &step.mounts {
+        let caches = self.cache_mounts(&step.mounts)?;
+        for (place, mount) in step.mounts.iter().enumerate() {
             match mount {
-                StepMount::Tmpfs { target, size } => {
-                    let mut words: Vec<String> =
-                        ["rw", "nosuid", "nodev", "mode=1777"].map(str::to_owned).to_vec();
-                    words.extend(size.map(|size| format!("size={size}")));
-                    options.mounts.push(MountRequest {
-                        destination: target.clone(),
-                        source: MountSource::Tmpfs(words),
-                        readonly: false,
-                        restrictions: Restrictions::default(),
-                        treatment: Treatment::default(),
-                    });
-                }
+                StepMount::Tmpfs { target, size } => options.mounts.push(tmpfs(target, *size)),
                 StepMount::Secret { .. } => self.secret(mount, &dir, options)?,
                 StepMount::Cache {
                     target, read_only, ..
                 } => {
-                    let (path, lock) = self.cache_mount(mount)?;
-                    held.push(lock);
-                    options.mounts.push(bind(&path, target.clone(), *read_only));
+                    let path = caches.paths.get(&place).into_iter();
+                    (options.mounts).extend(path.map(|path| bind(path, target.clone(), *read_only)));
                 }
                 StepMount::Bind {
                     target,
@@ -93,17 +95,18 @@ impl Building<'_> {
                         }
                         continue;
                     };
-                    let target = target.clone();
-                    let target = target.unwrap_or_else(|| format!("/run/buildkit/ssh_agent.{}", agents - 1));
+                    let target = target
+                        .clone()
+                        .unwrap_or_else(|| format!("/run/buildkit/ssh_agent.{}", agents - 1));
                     let variable = format!("SSH_AUTH_SOCK={target}");
                     options.env.entries.push(EnvEntry::Set(variable));
                     if mode.or(*uid).or(*gid).is_none() {
                         options.mounts.push(bind(socket, target, true));
                         continue;
                     }
-                    let owner = (uid.unwrap_or(0), gid.unwrap_or(0));
+                    let (owner, mode) = ((uid.unwrap_or(0), gid.unwrap_or(0)), mode.unwrap_or(0o600));
                     let dir = self.workspace.path().join(AGENTS);
-                    let relay = AgentRelay::start(&dir, socket, owner, mode.unwrap_or(0o600))?;
+                    let relay = AgentRelay::start(&dir, socket, owner, mode)?;
                     options.mounts.push(bind(&relay.path, target, true));
                     relays.push(relay);
                 }
@@ -112,6 +115,7 @@ impl Building<'_> {
         Ok(Held {
             _files: held,
             _relays: relays,
+            locks: caches.locks,
         })
     }
 
@@ -130,13 +134,13 @@ impl Building<'_> {
         };
         let Some(source) = self.request.secrets.get(id) else {
             if *required {
-                return Err(BuildFault::NoSecret(id.clone()).into());
+                return Err(SecretFault::Missing(id.clone()).into());
             }
             return Ok(());
         };
         let content = source.read(id)?;
         if let Some(name) = env {
-            let value = String::from_utf8(content.clone()).map_err(|_| BuildFault::SecretText(id.clone()))?;
+            let value = String::from_utf8(content.clone()).map_err(|_| SecretFault::NotText(id.clone()))?;
             options.env.entries.push(EnvEntry::Set(format!("{name}={value}")));
             if target.is_none() {
                 return Ok(());
@@ -224,6 +228,18 @@ impl Building<'_> {
             path: source.to_owned(),
             source: source_error,
         })?)
+    }
+}
+
+fn tmpfs(target: &str, size: Option<u64>) -> MountRequest {
+    let mut words = ["rw", "nosuid", "nodev", "mode=1777"].map(str::to_owned).to_vec();
+    words.extend(size.map(|size| format!("size={size}")));
+    MountRequest {
+        destination: target.to_owned(),
+        source: MountSource::Tmpfs(words),
+        readonly: false,
+        restrictions: Restrictions::default(),
+        treatment: Treatment::default(),
     }
 }
 

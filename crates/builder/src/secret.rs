@@ -1,6 +1,6 @@
 //! Secrets of a build.
 
-use super::{BuildFault, BuildOptionError};
+use super::{BuildFault, BuildOptionError, SecretFault};
 use crate::{EngineError, RequestError};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
@@ -98,7 +98,7 @@ impl SecretSource {
             }),
             Self::Variable(name) => match std::env::var_os(name) {
                 Some(value) => Ok(std::os::unix::ffi::OsStringExt::into_vec(value)),
-                None => Err(BuildFault::NoSecret(id.to_owned()).into()),
+                None => Err(SecretFault::Missing(id.to_owned()).into()),
             },
         }
     }

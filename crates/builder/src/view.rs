@@ -47,6 +47,11 @@ impl Lowers {
         })
     }
 
+    /// Lists the build's own directories, the topmost first.
+    pub(crate) fn uppers(&self) -> &[PathBuf] {
+        &self.uppers
+    }
+
     /// Lists the directories, the topmost first. The lowest may have empty files; see [`Lowers::own_inodes`].
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let tree = [self.tree.path().to_owned()];

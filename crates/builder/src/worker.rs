@@ -7,6 +7,7 @@ use super::exchange::{Asker, Exports, Imports};
 use super::hashes::Hashes;
 use super::place::{Copying, make_dirs};
 use super::select::{Chosen, Filter, choose, digest};
+use super::stages::Stages;
 use super::step_place::StepPlace;
 use super::view::Lowers;
 use super::workspace::Workspace;
@@ -18,7 +19,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 use tote_archive::EntryPath;
-use tote_build::{Built, CopyStep, Event, Key, Origin, Repository, RunStep, Worker};
+use tote_build::{
+    Built, CopyStep, Event, Key, Origin, Outcome, Repository, RunStep, StageLabel, StageWork, Worker,
+};
 use tote_dockerfile::Ignore;
 use tote_image::{Digest, ImageConfig, Platform, Raw};
 use tote_store::{Image, ImageRecord, Ingest, Store, Tree};
@@ -52,8 +55,10 @@ pub(crate) struct Building<'a> {
     pub(crate) downloaded: Vec<Material>,
     /// Hashes of the context's files.
     pub(crate) hashes: Hashes,
+    /// Stages that are built at once, in processes of their own.
+    pub(crate) stages: Stages,
     /// Directories of layers on disk.
-    made: HashMap<Vec<Digest>, Lowers>,
+    pub(crate) made: HashMap<Vec<Digest>, Lowers>,
     /// Sources of the previous digest, with their step.
     chosen: Option<(CopyStep, Vec<Chosen>)>,
 }
@@ -84,6 +89,7 @@ impl<'a> Building<'a> {
             commits: Vec::new(),
             downloaded: Vec::new(),
             hashes: Hashes::of(home, request.context.path()),
+            stages: Stages::default(),
             made: HashMap::new(),
             chosen: None,
         }
@@ -265,8 +271,30 @@ impl Worker for Building<'_> {
         Ok(image.id)
     }
 
+    fn claim(&mut self, key: &Key) -> Result<bool, EngineError> {
+        self.claim_key(key)
+    }
+
+    fn release(&mut self) {
+        self.stages.release();
+    }
+
+    fn start(&mut self, stage: &StageLabel, work: StageWork<'_, Self>) -> Result<(), EngineError> {
+        self.start_stage(stage, work)
+    }
+
+    fn ended(&mut self) -> Result<(usize, Outcome<Self>), EngineError> {
+        self.ended_stage()
+    }
+
+    fn stop(&mut self) {
+        self.stop_stages();
+    }
+
     fn run(&mut self, layers: &[Digest], step: &RunStep) -> Result<Option<Digest>, EngineError> {
-        self.command(layers, step)
+        let layer = self.command(layers, step);
+        self.stages.unblock_signals();
+        layer
     }
 
     fn digest(&mut self, step: &CopyStep) -> Result<String, EngineError> {

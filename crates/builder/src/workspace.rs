@@ -60,10 +60,21 @@ impl Workspace {
         &self.path
     }
 
+    /// Returns the path of a directory that is not there yet.
+    pub(crate) fn next(&mut self) -> PathBuf {
+        self.made += 1;
+        self.path.join(self.made.to_string())
+    }
+
+    /// Goes on in a directory of the workspace, in a forked process that has it for itself.
+    pub(crate) fn move_to(&mut self, dir: &Path) {
+        dir.clone_into(&mut self.path);
+        self.made = 0;
+    }
+
     /// Makes two new directories.
     pub(crate) fn scratch(&mut self) -> Result<Scratch, EngineError> {
-        self.made += 1;
-        let dir = self.path.join(self.made.to_string());
+        let dir = self.next();
         let scratch = Scratch {
             upper: dir.join("u"),
             work: dir.join("w"),

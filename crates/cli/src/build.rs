@@ -385,6 +385,7 @@ fn options(parsed: &Parsed) -> Result<BuildOptions, UsageError> {
         contexts: BTreeMap::new(),
         squash: parsed.flag("squash"),
         rewrite_timestamp,
+        at_once: crate::jobs::at_once(parsed)?,
     })
 }
 
@@ -458,6 +459,11 @@ fn tell(event: &BuildEvent<'_>, quiet: bool, beside: bool) {
                 "there is no stage {name} before this one, so it is an image's name (did you mean {stage}?)"
             ));
         }
+        BuildEvent::Line {
+            stage,
+            line,
+            is_error,
+        } => crate::tell::pass_line(stage, line, *is_error),
         BuildEvent::NoNetwork(reason) => warning(&format!("RUN: {reason}")),
         _ if quiet => {}
         BuildEvent::Platform(platform) => print(&format!("Platform {platform}\n")),

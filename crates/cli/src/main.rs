@@ -26,6 +26,7 @@ mod graph;
 mod health;
 mod home;
 mod image;
+mod jobs;
 mod life;
 mod listing;
 mod look;

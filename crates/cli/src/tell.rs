@@ -39,6 +39,19 @@ pub(crate) fn print_made(name: &str, is: &str) -> ExitCode {
     }
 }
 
+/// Passes a line of output on, byte for byte, behind what it is the output of. A reader that has gone gets no further lines.
+pub(crate) fn pass_line(of: &str, line: &[u8], is_error: bool) {
+    use std::io::Write;
+    let text = [b"[", of.as_bytes(), b"] ", line, b"\n"].concat();
+    let write = |out: &mut dyn Write| out.write_all(&text).and_then(|()| out.flush());
+    let written = match is_error {
+        true => write(&mut std::io::stderr().lock()),
+        false => write(&mut std::io::stdout().lock()),
+    };
+    // What is wrong with an output shows when the build itself writes to it.
+    drop(written);
+}
+
 /// Says that the caller has left by the detach keys; docker's words and exit code, because the status of what goes on is unknown.
 pub(crate) fn left() -> ExitCode {
     say("read escape sequence\n");

@@ -32,7 +32,7 @@ type Documents = (Vec<u8>, Option<Vec<u8>>);
 
 impl Drop for Ingest<'_> {
     fn drop(&mut self) {
-        self.store.doubt_trees_of_replaced();
+        self.tell_doubts();
         self.store.objects.forget_seen();
         self.store.recent.forget();
         // The lock is still held here, so no sweep takes the mark for an abandoned one.
@@ -78,6 +78,11 @@ impl Store {
 }
 
 impl<'a> Ingest<'a> {
+    /// Does what is due at the end of an addition, for a forked process that goes before the addition ends in its parent.
+    pub fn tell_doubts(&self) {
+        self.store.doubt_trees_of_replaced();
+    }
+
     pub(crate) fn new(store: &'a Store) -> Result<Self, StoreError> {
         Ok(Self {
             store,

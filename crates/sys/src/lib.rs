@@ -186,7 +186,10 @@ pub use schedule::{MemoryPolicy, SchedulerAttributes};
 pub use seal::{Sealing, is_sealed, may_change_executable, open_seal, seal, seal_in_place, settle_seal};
 pub use seccomp::SockFilter;
 pub use shown::{hide_root, is_mount_point, show_root};
-pub use signal::{SignalFd, SignalSet, note as note_signals, noted as noted_signal, pending_signal};
+pub use signal::{
+    SignalFd, SignalSet, note as note_signals, noted as noted_signal, pending_signal,
+    unblock as unblock_signals,
+};
 pub use source::{CloneSource, Parameter, Source, Value};
 pub use start::{AwaitStart, Starting, start_gate, waits_for_start};
 pub use tap::make_tap;

@@ -141,6 +141,15 @@ pub(crate) fn reset() {
 const LAST: usize = 64;
 const MASK_SIZE: usize = LAST / 8;
 
+/// Unblocks signals that this process has inherited blocked, or has read by a descriptor until now. One that waits has its effect at
+/// once.
+///
+/// # Errors
+/// sigprocmask(2)'s.
+pub fn unblock(signals: &SignalSet) -> Result<(), Errno> {
+    set_mask(libc::SIG_UNBLOCK, signals)
+}
+
 /// Unblocks every signal.
 pub(crate) fn unblock_all() {
     // sigprocmask(2) cannot fail with a valid set.

@@ -21,6 +21,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Time for which a leftover may still be about to go.
 const SETTLING: Duration = Duration::from_secs(6);
 
+/// Dockerfile with two stages that are built at once.
+const TWO_STAGES: &str = "FROM tiny:1 AS one\nRUN echo built >/built\nFROM tiny:1 AS two\nCOPY mark /two\nFROM one\nCOPY --from=two /two /\n";
+
 /// An environment of an image that was imported.
 const TOTEFILE: &str = "packages = [\"dir:/bin\"]\n\n[files]\n\"/mark\" = \"mark\"\n";
 
@@ -183,6 +186,7 @@ impl<'a> Stage<'a> {
             dir.join("context/Dockerfile"),
             "FROM tiny:1\nRUN echo built >/built\nCOPY mark /mark\n",
         )
+        .and_then(|()| fs::write(dir.join("context/Two"), TWO_STAGES))
         .and_then(|()| fs::write(dir.join("context/mark"), "precious\n"))
         .and_then(|()| fs::write(dir.join("context/Totefile"), TOTEFILE))
         .and_then(|()| fs::write(dir.join("mark"), "precious\n"))

@@ -194,6 +194,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "graph-run", before: &[Tote(&["graph", "import", "tiny:1"])], command: &["graph", "run", "--rm", "--name", "x", "--network", "none", "dir:/bin/sh", "-c", "echo said"], done: &[Says("said"), NoContainer("x"), Image("tiny:1")], sweep: GRAPH, undo: NO_GRAPH, same: true, ..IMAGE },
     Scenario { name: "graph-switch", before: &[Tote(&["graph", "import", "tiny:1"]), Tote(&["graph", "profile", "set", "p", "base"]), Tote(&["graph", "profile", "set", "p", "dir:/bin"])], command: &["graph", "profile", "rollback", "p"], done: &[Image("tiny:1")], sweep: GRAPH, undo: NO_GRAPH, ..IMAGE },
     Scenario { name: "build", command: &["build", "-t", "t:2", "{dir}/context"], done: &[Image("t:2")], sweep: &[PLAIN.sweep[0], Tote(&["builder", "prune", "-f"])], shows: FILES, ..IMAGE },
+    Scenario { name: "build-at-once", command: &["build", "--jobs", "2", "-t", "t:2", "-f", "{dir}/context/Two", "{dir}/context"], done: &[Image("t:2")], sweep: &[PLAIN.sweep[0], Tote(&["builder", "prune", "-f"])], shows: FILES, ..IMAGE },
     Scenario { name: "load", command: &["load", "-i", "{dir}/saved.tar"], done: &[Image("t:2")], shows: FILES, ..IMAGE },
     Scenario { name: "import", command: &["import", "{dir}/other.tar", "t:2"], done: &[Image("t:2")], shows: FILES, ..IMAGE },
     Scenario { name: "save", command: &["save", "-o", "{dir}/written", "tiny:1"], done: &[File("written")], undo: NO_OUTPUT, ..IMAGE },

@@ -88,6 +88,7 @@ fn arguments_reach_the_stages_above() {
             "[TARGETSTAGE=default]",
         ),
     ] {
+        memory.cache.clear();
         let last = ran(&mut memory, text, args);
         assert!(last.ends_with(&format!("with {expected}")), "{text}: {last}");
     }

@@ -5,6 +5,7 @@
 use super::option::{ProvenanceMode, ProvenanceVersion};
 use super::statement::Predicate;
 use base64::Engine as _;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const METADATA_V02: &str = "https://mobyproject.org/buildkit@v1#metadata";
 const HERMETIC_V02: &str = "https://mobyproject.org/buildkit@v1#hermetic";
 
 /// Input of a build.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Material {
     /// Address of the input.
     pub uri: String,

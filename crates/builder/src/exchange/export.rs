@@ -54,6 +54,21 @@ impl Exports {
         record.0 |= self.in_result;
     }
 
+    /// Returns the records so far, each with the hash of its key.
+    pub(crate) fn noted(&self) -> Vec<(String, bool, ImageConfig)> {
+        let records = self.records.iter();
+        records
+            .map(|(key, (in_result, config))| (key.clone(), *in_result, config.clone()))
+            .collect()
+    }
+
+    /// Adds records of another process of this build.
+    pub(crate) fn add(&mut self, noted: Vec<(String, bool, ImageConfig)>) {
+        for (key, in_result, config) in noted {
+            self.records.entry(key).or_insert((false, config)).0 |= in_result;
+        }
+    }
+
     /// Writes the cache to all destinations. Layers of base images, `bases`, are left out, because builds from these
     /// images have them.
     pub(crate) fn write(

@@ -42,11 +42,6 @@ pub(super) static OF_BUILD: Group = Group {
             "FORMAT",
             "Accepted for compatibility with podman: save and push choose the form",
         ),
-        Opt::value(
-            "jobs",
-            "N",
-            "Accepted for compatibility with podman: stages are built one after another",
-        ),
         Opt::flag(
             "layers",
             "Accepted for compatibility with podman: each step is a layer, and --no-cache builds anew",

@@ -88,6 +88,15 @@ it; without TAG and DIGEST the layout must have one image only."),
             "Expose an SSH agent to RUN --mount=type=ssh",
         )
         .details("The default socket is that of `SSH_AUTH_SOCK`."),
+        Opt::value(
+            "jobs",
+            "N",
+            "Build this many stages at once; 0 for no limit (default: the number of processors)",
+        )
+        .details("\
+Stages that do not need one another are built at once. Lines of their output begin with the stage then: `[stage 2/3 NAME]`. Limits \
+such as --memory are for each RUN, so this many together may use as often as much. With 1, stages are built one after another, and a \
+command writes straight to the output of the build."),
         Opt::flag("no-cache", "Do not use the build cache"),
         Opt::list(
             "no-cache-filter",

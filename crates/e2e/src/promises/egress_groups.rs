@@ -114,13 +114,17 @@ build --egress allow:good.test:80 --network host
 build --egress allow:good.test:80 --network none
 printf '%s\n' 'FROM scratch' 'COPY root /' "RUN --network=none echo 198.none" "RUN --network=host true" > "$FILE.context/Dockerfile"
 build --egress allow:good.test:80
+printf '%s\n' 'FROM scratch AS root' 'COPY root /' 'FROM root AS one' "RUN $try" 'FROM root AS two' "RUN : two; $try" 'FROM one' 'COPY --from=two /bin/busybox /two' \
+  > "$FILE.context/Dockerfile"
+tote build --no-cache --jobs 2 --egress allow:good.test:80 "$FILE.context" 2>&1 | sed -nE 's/^\[stage [23].4 (one|two)\] (198|evil)/\2/p' | sort
 "#;
+    let twice = "198.51.100.2\n198.51.100.2\n198.51.100.8 refused\n198.51.100.8 refused\nevil.test refused\nevil.test refused\n";
     let step = "198.51.100.2\nevil.test refused\n198.51.100.8 refused\n";
     let host = "cannot hold the container to an egress policy: with --network host it has this machine's own links\n";
     let none = "cannot hold the container to an egress policy: with --network none it connects nowhere: leave --egress out\n";
     prints(
         cx,
         &format!("unset TOTE_BUILD_NETWORK\n{script}"),
-        &[step, step, host, none, "198.none\n", host].concat(),
+        &[step, step, host, none, "198.none\n", host, twice].concat(),
     )
 }

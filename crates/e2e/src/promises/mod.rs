@@ -19,6 +19,7 @@ mod absent;
 mod attach;
 mod basics;
 mod build;
+mod build_at_once;
 mod build_attest;
 mod build_cache;
 mod build_commands;
@@ -300,6 +301,7 @@ pub(crate) const ALL: &[&[Test]] = &[
     build_git::TESTS,
     build_attest::TESTS,
     build_mounts::TESTS,
+    build_at_once::TESTS,
     build_exact::TESTS,
     build_results::TESTS,
     build_rules::TESTS,
