@@ -98,7 +98,8 @@ impl Building<'_> {
         self.ingest.tell_doubts();
         let report = StageReport::of(self, outcome, &workspace);
         // Without the file the build fails.
-        let written = serde_json::to_vec(&report).map(|text| std::fs::write(dir.join(REPORT), text));
+        let written =
+            serde_json::to_vec(&report).map(|text| tote_state::closed::write(&dir.join(REPORT), text));
         best_effort(std::io::stdout().flush());
         u8::from(!matches!(written, Ok(Ok(()))))
     }
